@@ -235,7 +235,7 @@ def from_ogb(
     out : path-like
         Folder of the dataset, as in `build`.
     name : str, optional
-        Such as "ogbn-arxiv". Default: by the name of the folder, or the note of the release in it.
+        Such as "ogbn-arxiv". Default: by the name of the folder.
     directed : bool, optional
         Default: what OGB says of the dataset. Of others, the folder does not say it, so that it
         must be given; edges in binary files are stored as they are.

@@ -18,7 +18,7 @@ def _zstd(data: bytes) -> bytes:
 
 
 COMPRESS = {".gz": gzip.compress, ".zst": _zstd, ".bz2": bz2.compress, ".xz": lzma.compress}
-KIND = {".gz": "gzip", ".zst": "zstd", ".bz2": "bzip2", ".xz": "xz"}
+KIND = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".xz": "xz"}
 
 
 def write(path: Path, data: bytes) -> Path:

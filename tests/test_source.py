@@ -185,13 +185,6 @@ def test_typed_builds_name_the_edge_type(tmp_path: Path, capfd: pytest.CaptureFi
         f"{WRITES}: read src=0, dst=1; in-neighbours; directed",
         f"{CITES}: read src=from, dst=to; ignored strength; in-neighbours; directed",
     ]
-    for option, value in (("src", "to"), ("dst", 0), ("edge_attrs", ["strength"])):
-        with pytest.raises(ValueError, match=rf"{option}= names a column .*gz\.Source\("):
-            gz.build(tmp_path / "d", edges, nodes=nodes, **{option: value})
-    with pytest.raises(
-        ValueError, match=r"weight= is for graphs without.*gz\.Source\(file, weight"
-    ):
-        gz.build(tmp_path / "d", edges, nodes=nodes, weight="strength")
     edges[CITES] = write_csv(tmp_path / "c.csv", "p,q,r", [2, 1], [0, 1], [5, 6])
     with pytest.raises(ValueError, match=r"cites.*the columns p, q, r.*src= and dst="):
         gz.build(tmp_path / "d", edges, nodes=nodes)
@@ -210,20 +203,15 @@ def test_a_node_has_one_record(tmp_path: Path, name: str) -> None:
 def test_ids_by_option_of_the_build(tmp_path: Path) -> None:
     x = write_csv(tmp_path / "x.csv", "key,a,b", range(4, -1, -1), *ROWS[::-1].T)
     y = write_csv(tmp_path / "y.csv", "", range(5))
-    for value in (0, "key"):
-        with gz.build(tmp_path / "d", EDGES, x, y, id_column=value) as ds:
-            np.testing.assert_array_equal(ds.features[np.arange(5)], ROWS)
-            assert ds.labels[np.arange(5)].tolist() == [0, 1, 2, 3, 4]
+    with gz.build(tmp_path / "d", EDGES, x, y, id_column="key") as ds:
+        np.testing.assert_array_equal(ds.features[np.arange(5)], ROWS)
+        assert ds.labels[np.arange(5)].tolist() == [0, 1, 2, 3, 4]
     with gz.build(tmp_path / "d", EDGES, x, y, id_column=False) as ds:
         assert ds.features.shape == (5, 3)
         assert ds.features[[0]].tolist() == [[4, 8, 9]]
     own = gz.Source(x, id_column="key")
     with gz.build(tmp_path / "d", EDGES, nodes={"x": own, "z": x}, id_column=False) as ds:
         assert (ds.features.shape, ds.attributes["z"].shape) == ((5, 2), (5, 3))
-    with pytest.raises(ValueError, match="has one column: features are a node id and .*id_column="):
-        gz.build(tmp_path / "d", EDGES, y)
-    with gz.build(tmp_path / "d", EDGES, y, id_column=False) as ds:
-        assert ds.features[np.arange(5)].tolist() == [[0], [1], [2], [3], [4]]
     with pytest.raises(ValueError, match=r"id_column=0 is for features, labels and attributes"):
         gz.build(tmp_path / "d", EDGES, ROWS, id_column=0)
     typed = {"edges": {("n", "r", "n"): EDGES.T}, "nodes": {"n": {"x": x}}}
@@ -235,7 +223,7 @@ def test_ids_by_option_of_the_build(tmp_path: Path) -> None:
         gz.build(tmp_path / "t", **typed)
 
 
-@pytest.mark.parametrize("header", ["id,a", "src,a", "a,edge_id", ",a", "target,b"])
+@pytest.mark.parametrize("header", ["id,a", "a,edge_id", ",a", "target,b"])
 def test_tables_of_edges_have_no_ids(tmp_path: Path, header: str) -> None:
     path = write_csv(tmp_path / "a.csv", header, AMOUNTS, AMOUNTS)
     with pytest.raises(ValueError, match=r"is probably no values of edges: columns=\["):

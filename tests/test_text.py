@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import re
 from fractions import Fraction
@@ -19,7 +18,6 @@ from graphzero._core import PARSE_PADDING, parse_records
 from graphzero.ingest import build_dataset
 from graphzero.ingest.sources import text_table
 from graphzero.ingest.sources.text_table import (
-    WHITESPACE,
     CsvTable,
     LineBlocks,
     cells_between_blanks,
@@ -61,13 +59,12 @@ def read_back(tmp_path: Path, source: Any, **options: Any) -> list[list[int]]:
 def test_files_of_several_members(tmp_path: Path, suffix: str) -> None:
     compress = compressed.COMPRESS[suffix]
     path = tmp_path / f"e.csv{suffix}"
-    parts = [compress(LARGE_TEXT), compress(b""), compress(b"7,8\n")]
-    path.write_bytes(b"".join(parts))
+    empty = b"" if suffix == ".bz2" else compress(b"")
+    path.write_bytes(compress(LARGE_TEXT) + empty + compress(b"7,8\n"))
     assert open_binary(path).read() == LARGE_TEXT + b"7,8\n"
-    # Zeros between members are padding; zstd has frames for it, the magic number and a size.
-    padding = bytes.fromhex("502a4d1804000000") + bytes(4) if suffix == ".zst" else bytes(8)
-    path.write_bytes(parts[0] + padding + parts[2] + padding)
-    assert open_binary(path).read() == LARGE_TEXT + b"7,8\n"
+    if suffix == ".xz":  # zeros between members are padding
+        path.write_bytes(compress(LARGE_TEXT) + bytes(8) + compress(b"7,8\n") + bytes(8))
+        assert open_binary(path).read() == LARGE_TEXT + b"7,8\n"
 
 
 def damages(whole: bytes) -> dict[str, bytes]:
@@ -118,9 +115,6 @@ def test_bad_lines_are_found_in_compressed_text(tmp_path: Path, suffix: str) -> 
         "0  1\n2 \t 1\n",
         "  0 1\n 2    1\n",
         "0 1 \n2 1   \n",
-        "\t0\t1\n\t2\t1\n",
-        "0\t1\t\n2\t1\t\n",
-        "0\t\t1\n2\t\t1\n",
         "0\t\t1\n2\t1\n",
         " 0\t1\n2\t1 \n",
         " 0 1 \r\n 2 1 \r\n",
@@ -167,11 +161,7 @@ def test_bad_text(tmp_path: Path, text: str, options: dict[str, Any], message: s
 def test_tabs_may_have_empty_cells_between_them(tmp_path: Path) -> None:
     path = tmp_path / "e.tsv"
     path.write_text("src\tnote\tdst\n0\t\t1\n2\ta b\t1\n")
-    assert CsvTable(path).delimiter == "\t"
-    assert read_back(tmp_path, path) == [[0, 1], [2, 1]]
-    path.write_text("0 1\n2 1\n")
-    assert CsvTable(path).delimiter == WHITESPACE
-    assert CsvTable(path, delimiter=" ").delimiter == " "
+    assert read_back(tmp_path, path, edge_attrs=[]) == [[0, 1], [2, 1]]
 
 
 @settings(max_examples=200, deadline=None)
@@ -241,14 +231,6 @@ def test_any_bytes(text: bytes) -> None:
         assert stop in (0, len(text) + 1) or (text + b"\n")[stop - 1 : stop] == b"\n"
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.decimals(allow_nan=False, allow_infinity=False, places=12, min_value=0, max_value=99))
-def test_decimal_numbers_are_rounded_once(number: Any) -> None:
-    (_, _, weights), stop = parsed(f"1,{number},2\n".encode())
-    if stop:
-        assert weights[0] == nearest_float32(str(number))
-
-
 @pytest.mark.core
 def test_threads_read_the_same() -> None:
     rng = np.random.default_rng(0)
@@ -280,35 +262,25 @@ def test_wrong_blocks_are_refused() -> None:
     assert parse_records(bytes(8), 0, 44, 3, COLUMNS, 1) == ([], 0)
 
 
-TEXTS = [
-    b"",
-    b"a",
-    b"a\n",
-    b"\xef\xbb\xbfa\nb",
-    b"a\r\nbb\nccc",
-    b"a\rb\r\nc\n" * 9,
-    b"x" * 99,
-    b"y\n" * 30,
-]
-
-
-@pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("skip", [0, 1, 3])
 @pytest.mark.parametrize("size", [1, 17, 1000])
-def test_blocks_hold_whole_lines(text: bytes, skip: int, size: int) -> None:
-    plain = text.removeprefix(b"\xef\xbb\xbf")
-    lines = io.StringIO(plain.decode(), newline="").readlines()[skip:]
-    expected = "".join(lines).encode()
-    if expected and not expected.endswith(b"\n"):
-        expected += b"\n"
-    blocks = LineBlocks(io.BytesIO(text), skip, size)
-    got = b""
-    while end := blocks.fill():
-        block = bytes(blocks.buffer[:end])
-        assert block.endswith(b"\n")
-        got += block
-        blocks.take(end)
-    assert got == expected
+def test_blocks_hold_whole_lines(size: int) -> None:
+    for text in (b"", b"a", b"a\n", b"a\r\nbb\nccc", b"a\rb\r\nc\n" * 9, b"x" * 99, b"y\n" * 30):
+        blocks, got = LineBlocks(io.BufferedReader(io.BytesIO(text)), size), b""
+        while end := blocks.fill():
+            block = bytes(blocks.buffer[:end])
+            assert block.endswith(b"\n")
+            got += block
+            blocks.take(end)
+        assert got == text + b"\n" * (text[-1:] not in (b"", b"\n"))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("above", ["", "\ufeff", "# c{0}", "\ufeff# é{0}{0}% d{0}"])
+def test_the_first_record_is_found(tmp_path: Path, end: str, above: str) -> None:
+    for header in ("src,dst,note é{0}", ""):
+        (tmp_path / "e.csv").write_bytes(f"{above}{header}0,1,é{{0}}2,1,x".format(end).encode())
+        columns = {"src": 0, "dst": 1, "edge_attrs": []}
+        assert read_back(tmp_path, tmp_path / "e.csv", **columns) == [[0, 1], [2, 1]]
 
 
 BODY = "".join(f"{i},{i + 1},{i % 7}.25,{i * 10}\n" for i in range(3000))
@@ -335,13 +307,12 @@ MIXED = [
 
 
 @pytest.mark.parametrize("number", range(len(MIXED)))
-@pytest.mark.parametrize("packed", [False, True])
 def test_a_build_is_the_same_as_by_pyarrow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, packed: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     text = "src,dst,weight,time\n".replace(",", "\t" if number == 3 else ",") + MIXED[number]
-    path = tmp_path / ("e.csv.gz" if packed else "e.csv")
-    path.write_bytes(gzip.compress(text.encode(), 1) if packed else text.encode())
+    path = tmp_path / "e.csv"
+    path.write_bytes(text.encode())
     monkeypatch.setattr(text_table, "_LEAST_BYTES", 1000)
     monkeypatch.setattr(text_table, "_BYTES_PER_RECORD", 0)
     plain = built(tmp_path / "plain", path)

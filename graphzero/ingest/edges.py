@@ -25,7 +25,7 @@ from graphzero.ingest.sources.arrays import (
     open_edge_array,
     open_id_array,
 )
-from graphzero.ingest.sources.arrow_table import ChunkTable
+from graphzero.ingest.sources.arrow_table import open_chunks
 from graphzero.ingest.sources.sparse_matrix import SparseMatrix
 from graphzero.ingest.sources.table import (
     TIMES,
@@ -374,7 +374,7 @@ def open_edges(
         table = open_table(source, strict=True, of="edge", text_ids=text_ids, once=once)
         found = edges_of_table(table, edge_attrs=source.edge_attrs, **columns)
     elif is_chunks(value):
-        chunks = ChunkTable("edges", value, is_edge_index=is_edge_index, once=once)
+        chunks = open_chunks("edges", value, is_edge_index=is_edge_index, once=once)
         found = edges_of_table(chunks, edge_attrs=source.edge_attrs, **columns)
     else:
         name = fspath(value) if isinstance(value, str | PathLike) else "edges"

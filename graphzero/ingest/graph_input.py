@@ -34,7 +34,6 @@ from graphzero.ingest.sources.table import (
     Table,
     checked_count,
     is_scipy,
-    is_users_error,
 )
 from graphzero.ingest.sources.tables import is_table
 from graphzero.store.format import as_dtype, dtype_name
@@ -104,7 +103,7 @@ def naming(what: str | EdgeType) -> Iterator[None]:
     try:
         yield
     except _ERRORS as error:
-        if what in (NODES, EDGES) or is_users_error(error):
+        if what in (NODES, EDGES):
             raise
         kind = next(kind for kind in _ERRORS if isinstance(error, kind))
         label = f"node type {what!r}" if isinstance(what, str) else f"edge type {what!r}"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import os
 import struct
 import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.sort import bytes_of, new_spool
+from graphzero.ingest.sort import TempColumn, bytes_of, new_spool
 from graphzero.ingest.sources.sparse_matrix import (
     SparseMatrix,
     matrix_of_arrays,
@@ -30,13 +28,14 @@ from graphzero.ingest.sources.table import (
     chunks_of,
     is_chunks,
     is_scipy,
+    reading,
     split_member,
 )
 from graphzero.ingest.sources.tables import note_input
 from graphzero.store.format import BFLOAT16, MAGIC
 
 Array = npt.NDArray[Any]
-_SHOWN = 20
+_SHOWN = 1000  # characters of a list of arrays
 _ROLES: dict[str, tuple[str, ...]] = {
     "edge_index": ("edge_index", "edges"),
     "x": ("x", "features", "feat", "node_feat"),
@@ -83,20 +82,19 @@ def _chosen(
     if not arrays:
         raise ValueError(f"{file} holds no arrays")
     names = [one.name for one in arrays]
-    listed = ", ".join(f"{one.name} ({one.shape} {one.dtype})" for one in arrays[:_SHOWN])
-    listed += f" and {len(arrays) - _SHOWN} more" if len(arrays) > _SHOWN else ""
+    listed = ", ".join(f"{one.name} ({one.shape} {one.dtype})" for one in arrays)
     if member is not None:
         if names.count(member) == 1:
             return arrays[names.index(member)]
         what = "several arrays" if member in names else "no array"
-        raise ValueError(f"{file} has {what} {member!r}; it has {listed}")
+        raise ValueError(f"{file} has {what} {member!r}; it has {listed:.{_SHOWN}}")
     found = [one for one in arrays if one.name in wanted]
     others = {name for role in _ROLES.values() for name in role} - set(wanted)
     if len(found) == 1:
         return found[0]
     if len(names) == 1 and names[0] not in others:
         return arrays[0]
-    raise ValueError(f"{file} has {listed}: name the array, as in {file}:{names[0]}")
+    raise ValueError(f"{file} has {listed:.{_SHOWN}}: name the array, as in {file}:{names[0]}")
 
 
 # --- .npy
@@ -106,66 +104,38 @@ def _mapped(
     path: Path, dtype: npt.DTypeLike, begin: int, shape: tuple[int, ...], order: Any = "C"
 ) -> Array:
     """An array from a byte offset of a file."""
-    if not math.prod(shape):
+    size, end = path.stat().st_size, begin + math.prod(shape) * np.dtype(dtype).itemsize
+    if end > size:
+        raise ValueError(f"{path} is truncated: it has {size:,} bytes, not {end:,}")
+    if begin == end:
         return np.empty(shape, dtype)
     return np.memmap(path, dtype, "r", begin, shape, order)
 
 
 def load_npy(path: Path) -> npt.NDArray[Any]:
     """The array of a ``.npy`` file, of any dtype but objects, mapped."""
-    name = os.fspath(path)
-    try:
-        array = np.load(name, mmap_mode="r", allow_pickle=False)
-    except OSError as error:
-        if error.filename is not None:
-            raise
-        raise OSError(error.errno, str(error), name) from None
-    except Exception as error:  # NumPy parses Python, which raises many kinds
-        reason = str(error)[:200] or type(error).__name__
-        raise ValueError(f"{name} is not a complete NumPy file of numbers: {reason}") from None
-    if not isinstance(array, np.ndarray):
-        raise ValueError(f"{name} holds several arrays: give one .npy file")
-    return array
+    with reading(path, "NumPy file of numbers"):
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        if not isinstance(array, np.ndarray):
+            raise ValueError("it holds several arrays")
+        return array
 
 
 # --- .npz
 
 _NAME_LENGTHS, _LOCAL_HEADER_BYTES = 26, 30  # in front of a member of a zip file
-_ENCRYPTED = 1
 _READ_BYTES = 1 << 18
-
-
-@contextmanager
-def _naming(name: str) -> Iterator[None]:
-    """Turns what zipfile and NumPy raise for a damaged file into one kind of error."""
-    try:
-        yield
-    except (EOFError, zipfile.BadZipFile, zlib.error, struct.error) as error:
-        reason = str(error) or "it ends too early"
-        raise ValueError(f"{name} is damaged or incomplete: {reason}") from None
-    except (NotImplementedError, RuntimeError) as error:
-        raise ValueError(f"{name} cannot be read: {error}") from None
-    except OSError as error:
-        if error.errno in (None, errno.EINVAL):  # a seek to where nothing can be
-            raise ValueError(f"{name} is damaged or incomplete: {error}") from None
-        raise OSError(error.errno, error.strerror, error.filename or name) from None
-
-
-@contextmanager
-def _opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
-    with open(path, "rb") as file:
-        try:
-            with _naming(os.fspath(path)):
-                archive = zipfile.ZipFile(file)
-        except (ValueError, OverflowError) as error:
-            raise ValueError(f"{path} is not a complete .npz file: {error}") from None
-        with archive:
-            yield archive
+_NPY_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 
 
 def npz_arrays(path: Path) -> list[StoredArray]:
     """The arrays of a ``.npz`` file, in its order."""
-    with _opened_zip(path) as archive:
+    with reading(path, ".npz file"):
+        archive = zipfile.ZipFile(path)
+    with archive:
         infos = [info for info in archive.infolist() if info.filename.endswith(".npy")]
         return [_npz_array(path, archive, info) for info in infos]
 
@@ -173,34 +143,25 @@ def npz_arrays(path: Path) -> list[StoredArray]:
 def _npz_array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> StoredArray:
     name = info.filename.removesuffix(".npy")
     label = f"{path}:{name}"
-    if info.flag_bits & _ENCRYPTED:
-        raise ValueError(f"{label} is encrypted: unpack it with its password, and save it anew")
-    with _naming(label), archive.open(info) as file:
-        shape, fortran_order, dtype = _npy_header(file, label)
+    with reading(label, "NumPy array"), archive.open(info) as file:
+        shape, fortran_order, dtype = _NPY_HEADERS[np.lib.format.read_magic(file)](file)
         begin = file.tell()
     size = math.prod(shape) * dtype.itemsize
+    order: Any = "F" if fortran_order else "C"
 
     def read() -> Array:
         if dtype.hasobject:
             raise ValueError(f"{label} holds Python objects, which are not read: save numbers")
-        if begin + size != info.file_size:
-            raise ValueError(
-                f"{label} is damaged: its header describes {begin + size:,} bytes, and it has "
-                f"{info.file_size:,}"
-            )
-        order: Any = "F" if fortran_order else "C"
-        if info.compress_type == zipfile.ZIP_STORED:
-            with _naming(label):
-                at = _begin_of_member(path, info) + begin
-            return _mapped(path, dtype, at, shape, order)
-        with _opened_zip(path) as archive, closing(new_spool()) as spool:
-            with _naming(label), archive.open(info) as file:
+        with reading(label, "NumPy array"):
+            if begin + size != info.file_size:
+                raise ValueError(f"it describes {begin + size:,} bytes, not {info.file_size:,}")
+            if info.compress_type == zipfile.ZIP_STORED:
+                return _mapped(path, dtype, _begin_of_member(path, info) + begin, shape, order)
+            with zipfile.ZipFile(path) as archive, archive.open(info) as file, _spool() as spool:
                 file.read(begin)
                 while data := file.read(_READ_BYTES):
                     spool.append(np.frombuffer(data, np.uint8))
-            if len(spool) != size:
-                raise ValueError(f"{label} is truncated: it ends before its array does")
-            return spool.array().view(dtype).reshape(shape, order=order)
+                return spool.array().view(dtype).reshape(shape, order=order)
 
     return StoredArray(path, name, shape, dtype, read)
 
@@ -210,29 +171,11 @@ def _begin_of_member(path: Path, info: zipfile.ZipInfo) -> int:
     with open(path, "rb") as file:
         file.seek(info.header_offset + _NAME_LENGTHS)
         lengths = struct.unpack("<HH", file.read(4))
-        end = file.seek(0, os.SEEK_END)
-    begin: int = info.header_offset + _LOCAL_HEADER_BYTES + sum(lengths)
-    if info.compress_size != info.file_size or begin + info.file_size > end:
-        raise EOFError("it reaches beyond the end of the file")
-    return begin
+    return info.header_offset + _LOCAL_HEADER_BYTES + int(sum(lengths))
 
 
-def _npy_header(file: Any, label: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, order and dtype by the header of a ``.npy`` file."""
-    try:
-        version = np.lib.format.read_magic(file)
-        if version == (1, 0):
-            header = np.lib.format.read_array_header_1_0(file)
-        elif version == (2, 0):
-            header = np.lib.format.read_array_header_2_0(file)
-        else:
-            raise ValueError(f"version {version} of the .npy format is not of plain numbers")
-        if any(size < 0 for size in header[0]):
-            raise ValueError(f"its shape is {header[0]}")
-    except Exception as error:  # NumPy parses Python, which raises many kinds
-        reason = str(error)[:200] or type(error).__name__
-        raise ValueError(f"{label} is not a complete NumPy array: {reason}") from None
-    return header
+def _spool() -> closing[TempColumn]:
+    return closing(new_spool())
 
 
 # --- .safetensors: 8 bytes with the length of a JSON header, the header, and the tensors one after
@@ -250,70 +193,36 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 
 def _safetensors_arrays(path: Path) -> list[StoredArray]:
     """The tensors of a ``.safetensors`` file."""
-
-    def damaged(why: str) -> ValueError:
-        return ValueError(f"{path} is not a complete safetensors file: {why}")
-
-    with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size - 8
+    with open(path, "rb") as file, reading(path, "safetensors file"):
         length = int.from_bytes(file.read(8), "little")
-        if not 2 <= length <= min(size, _MOST_HEADER_BYTES):
-            raise damaged(f"its header would have {length:,} bytes, and it has {size + 8:,}")
-        text = file.read(length)
-    try:
-        header = json.loads(text.decode(), object_pairs_hook=_without_duplicates)
-    except (ValueError, RecursionError) as error:
-        raise damaged(f"its header is not valid JSON: {str(error)[:200]}") from None
-    if not isinstance(header, dict):
-        raise damaged("its header is no JSON object")
-    header.pop("__metadata__", None)
-    found, ranges = [], []
-    for name, entry in header.items():
-        tensor = _tensor_entry(entry)
-        if tensor is None:
-            raise damaged(f"its header does not describe {name!r} as a tensor")
-        kind, shape, begin, end = tensor
-        dtype = _DTYPES.get(kind)
-        if dtype is not None and math.prod(shape) * dtype.itemsize != end - begin:
-            raise damaged(f"{name!r} has {end - begin:,} bytes for a tensor of shape {shape}")
-        read = partial(_mapped_tensor, path, name, kind, 8 + length + begin, shape)
-        found.append(StoredArray(path, name, shape, kind, read))
-        ranges.append((begin, end, name))
-    at = 0  # tensors follow each other, and fill the file
-    for begin, end, name in sorted(ranges):
-        if begin != at:
-            raise damaged(f"{name!r} begins at byte {begin:,} of the data, not at {at:,}")
-        at = end
-    if at != size - length:
-        raise damaged(f"its tensors have {at:,} bytes, and {size - length:,} are there")
-    return found
+        size = os.fstat(file.fileno()).st_size - 8 - length
+        if not 2 <= length <= _MOST_HEADER_BYTES or size < 0:
+            raise ValueError(f"its header would have {length:,} bytes")
+        header = json.loads(file.read(length))
+        header.pop("__metadata__", None)
+        ends = [entry["data_offsets"] for entry in header.values()]
+        if sum(end - begin for begin, end in ends) != size:
+            raise ValueError(f"its tensors do not have the {size:,} bytes that are there")
+        return [_tensor(path, name, 8 + length, **entry) for name, entry in header.items()]
 
 
-def _mapped_tensor(path: Path, name: str, kind: str, begin: int, shape: tuple[int, ...]) -> Array:
-    if kind not in _DTYPES:
-        raise ValueError(
-            f"{path}:{name} has dtype {kind}, which cannot be stored: convert it first"
-        )
-    return _mapped(path, _DTYPES[kind], begin, shape)
+def _tensor(path: Path, name: str, data: int, **entry: Any) -> StoredArray:
+    kind, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
+    dtype = _DTYPES.get(kind)
+    counts = [*shape, begin, end]
+    if not all(type(count) is int and count >= 0 for count in counts) or (
+        dtype is not None and math.prod(shape) * dtype.itemsize != end - begin
+    ):
+        raise ValueError(f"{name!r} is no tensor of type {kind} and shape {shape}")
 
+    def read() -> Array:
+        if dtype is None:
+            raise ValueError(
+                f"{path}:{name} has dtype {kind}, which cannot be stored: convert it first"
+            )
+        return _mapped(path, dtype, data + begin, tuple(shape))
 
-def _tensor_entry(entry: Any) -> tuple[str, tuple[int, ...], int, int] | None:
-    """Dtype, shape, begin and end of a tensor; None if the header does not have them."""
-    try:
-        kind, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
-        counts = [*shape, begin, end]
-        valid = len(entry) == 3 and isinstance(kind, str) and isinstance(shape, list)
-        valid = valid and all(type(n) is int and n >= 0 for n in counts) and begin <= end
-    except (TypeError, KeyError, ValueError):
-        return None
-    return (kind, tuple(shape), begin, end) if valid else None
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name is there twice")
-    return found
+    return StoredArray(path, name, tuple(shape), kind, read)
 
 
 # --- files of graphzero 0.2, as 0.2.0 itself wrote them
@@ -328,7 +237,7 @@ _ROWS_02 = struct.Struct("<8sIIQQ")
 _DTYPES_02 = {0: "<i4", 1: "<i8", 2: "<f4", 3: "<f8"}
 
 
-def _header_02(path: Path, kind: struct.Struct, magic: bytes, what: str) -> tuple[int, ...]:
+def _header_02(path: Path, kind: struct.Struct, magic: bytes) -> tuple[int, ...]:
     with open(path, "rb") as file:
         head = file.read(kind.size)
     if head[:8] in MAGIC.values():
@@ -337,36 +246,28 @@ def _header_02(path: Path, kind: struct.Struct, magic: bytes, what: str) -> tupl
             f"its folder, and graphzero.reorder writes it in another order"
         )
     if len(head) < kind.size or head[:8] != magic:
-        raise ValueError(f"{path} is not a {what} file of graphzero 0.2")
+        raise ValueError(f"{path} is not a {path.suffix} file of graphzero 0.2")
     return kind.unpack(head)[1:]
-
-
-def _mapped_02(path: Path, dtype: str, begin: int, shape: tuple[int, ...]) -> Array:
-    size = path.stat().st_size
-    end = begin + math.prod(shape) * np.dtype(dtype).itemsize
-    if end > size:
-        raise ValueError(f"{path} is truncated: it has {size:,} bytes, not {end:,}; convert again")
-    return _mapped(path, dtype, begin, shape)
 
 
 def _graph_02(path: Path) -> SparseMatrix:
     """The stored edges of a ``.gl`` file, which has both directions of an undirected edge."""
-    fields = _header_02(path, _GRAPH_02, b"graphlit", "graph")
+    fields = _header_02(path, _GRAPH_02, b"graphlit")
     pointer_bytes, index_bytes, pointers_at, indices_at, nodes, edges, weighted = fields
-    if (pointer_bytes, index_bytes) != (8 * (nodes + 1), 8 * edges) or weighted not in (0, 1):
+    if (pointer_bytes, index_bytes) != (8 * (nodes + 1), 8 * edges):
         raise ValueError(f"{path} is damaged: its header contradicts itself; convert again")
-    pointers = _mapped_02(path, "<u8", pointers_at, (nodes + 1,))
-    indices = _mapped_02(path, "<u8", indices_at, (edges,))
+    pointers = _mapped(path, "<u8", pointers_at, (nodes + 1,))
+    indices = _mapped(path, "<u8", indices_at, (edges,))
     weights_at = -(-(indices_at + index_bytes) // 64) * 64
-    weights = _mapped_02(path, "<f4", weights_at, (edges,)) if weighted else None
+    weights = _mapped(path, "<f4", weights_at, (edges,)) if weighted else None
     return SparseMatrix(os.fspath(path), "csr", (nodes, nodes), pointers, indices, weights)
 
 
 def _rows_02(path: Path) -> npt.NDArray[Any]:
-    _, code, rows, columns = _header_02(path, _ROWS_02, b"GZDATA26", "feature")
+    _, code, rows, columns = _header_02(path, _ROWS_02, b"GZDATA26")
     if code not in _DTYPES_02:
         raise ValueError(f"{path} is damaged: it has dtype code {code}; convert again")
-    return _mapped_02(path, _DTYPES_02[code], _ROWS_02.size, (rows, columns))
+    return _mapped(path, _DTYPES_02[code], _ROWS_02.size, (rows, columns))
 
 
 # --- which array a value is
@@ -389,22 +290,24 @@ def open_array(
         What it is to become: two bytes without a meaning, as NumPy saves bfloat16, are taken for
         it.
     """
-    found = _open(value, what, names)
+    found = open_edge_array(value, what, names, dtype=dtype)
     if isinstance(found, SparseMatrix):
         raise ValueError(
             f"{found.name} is a sparse matrix, and {what} are stored dense: give matrix.toarray() "
             f"(of torch: to_dense()), or its rows in pieces, "
             f"(matrix[i : i + 1000].toarray() for i in range(0, n, 1000))"
         )
-    return _of_numbers(found, _name_of(value, what), dtype)
+    return found
 
 
-def open_edge_array(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
+def open_edge_array(
+    value: Any, what: str, names: Sequence[str], *, dtype: np.dtype[Any] | None = None
+) -> Array | SparseMatrix:
     """`open_array` for edges, which a sparse matrix may be."""
     found = _open(value, what, names)
     if isinstance(found, SparseMatrix):
         return found
-    return _of_numbers(found, _name_of(value, what), None)
+    return _of_numbers(found, _name_of(value, what), dtype)
 
 
 def open_id_array(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
@@ -442,20 +345,12 @@ def _open(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
         from graphzero.ingest.sources import torch_file
 
         return torch_file.array_of(value, what)
-    _refuse_frame(value, what)
-    return np.asarray(value)
-
-
-def _refuse_frame(value: Any, what: str) -> None:
-    """Refuses an object with named columns that is read as no table: names would be lost."""
-    names = getattr(value, "columns", None)
-    names = getattr(value, "column_names", None) if names is None else names
-    if names is not None:
-        columns = ", ".join(str(getattr(name, "name", name)) for name in names)
+    if any(hasattr(type(value), name) for name in ("columns", "column_names")):  # would be lost
         raise ValueError(
-            f"{what} is a {type(value).__name__} with the columns {columns}, which is not read as "
-            f"a table: write it to a Parquet file, or give the values as an array"
+            f"{what} is a {type(value).__name__}, whose columns have names, and it is not read as "
+            f"a table here: write it to a Parquet file, or give the values as an array"
         )
+    return np.asarray(value)
 
 
 def _open_file(value: str | os.PathLike[str], names: Sequence[str]) -> Array | SparseMatrix:
@@ -482,16 +377,12 @@ def _open_file(value: str | os.PathLike[str], names: Sequence[str]) -> Array | S
 def _torch_arrays(path: Path) -> list[StoredArray]:
     from graphzero.ingest.sources import torch_file
 
-    return [
-        StoredArray(
-            path,
-            name,
-            tuple(value.shape),
-            str(value.dtype).removeprefix("torch."),
-            partial(torch_file.array_of, value, f"{path}:{name}" if name else os.fspath(path)),
-        )
-        for name, value in torch_file.tensors_in(path).items()
-    ]
+    found = []
+    for name, value in torch_file.tensors_in(path).items():
+        read = partial(torch_file.array_of, value, f"{path}:{name}" if name else str(path))
+        dtype = str(value.dtype).removeprefix("torch.")
+        found.append(StoredArray(path, name, tuple(value.shape), dtype, read))
+    return found
 
 
 _OF_TEXTS = (
@@ -501,19 +392,18 @@ _OF_TEXTS = (
 
 
 def _of_numbers(array: Array, name: str, dtype: np.dtype[Any] | None) -> Array:
-    if array.dtype == "V2":
-        # np.save stores ml_dtypes' bfloat16 like this, and any other dtype of two bytes.
-        if dtype != BFLOAT16:
-            raise ValueError(
-                f"{name} has dtype |V2, two bytes of unknown meaning: if they are bfloat16, "
-                f"give array.view([('bfloat16', '<u2')]), or for features feature_dtype='bfloat16'"
-            )
-        return array.view(BFLOAT16)
-    if array.dtype == BFLOAT16 or array.dtype.name == "bfloat16":
+    # np.save stores ml_dtypes' bfloat16 as two bytes, as it does any other dtype of two bytes.
+    is_saved = array.dtype == "V2" and dtype == BFLOAT16
+    if is_saved or array.dtype == BFLOAT16 or array.dtype.name == "bfloat16":
         return array.view(BFLOAT16)
     if array.dtype.kind not in "iufb":
-        hint = _OF_TEXTS if array.dtype.kind in "OSTU" else ""
-        raise ValueError(f"{name} has dtype {array.dtype}: it must hold numbers{hint}")
+        hint = ": it must hold numbers" + (_OF_TEXTS if array.dtype.kind in "OSTU" else "")
+        if array.dtype == "V2":
+            hint = (
+                ", which has no meaning: if these are bfloat16, give "
+                "array.view([('bfloat16', '<u2')]), or for features feature_dtype='bfloat16'"
+            )
+        raise ValueError(f"{name} has dtype {array.dtype}{hint}")
     return array
 
 
@@ -523,27 +413,22 @@ def _of_numbers(array: Array, name: str, dtype: np.dtype[Any] | None) -> Array:
 def _array_of(chunks: Any, name: str) -> npt.NDArray[Any]:
     first: npt.NDArray[Any] | None = None
     rows = 0
-    with closing(new_spool()) as spool:
+    with _spool() as spool:
         for number, chunk in enumerate(chunks_of(chunks, name)):
-            array = _checked(chunk, f"{name}, chunk {number}", first)
+            where = f"{name}, chunk {number}"
+            array = np.empty(()) if isinstance(chunk, str) else open_array(chunk, where)
+            if array.ndim == 0:
+                raise ValueError(f"{where} is {chunk!r}: yield arrays of many rows")
+            if array.dtype.names is None:
+                array = array.astype(array.dtype.newbyteorder("<"), copy=False)
             first = array[:0] if first is None else first
+            if (array.dtype, array.shape[1:]) != (first.dtype, first.shape[1:]):
+                raise ValueError(
+                    f"{where} has dtype {array.dtype} and rows of shape {array.shape[1:]}, and the "
+                    f"chunks before it {first.dtype} and {first.shape[1:]}: all must be alike"
+                )
             spool.append(bytes_of(array))
             rows += len(array)
         if first is None:
             raise ValueError(f"{name} is an iterator without any chunk")
         return spool.array().view(first.dtype).reshape(rows, *first.shape[1:])
-
-
-def _checked(chunk: Any, where: str, first: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
-    """A chunk of rows, contiguous and little-endian."""
-    array = None if isinstance(chunk, str | os.PathLike) else open_array(chunk, where)
-    if array is None or array.ndim == 0:
-        raise ValueError(f"{where} is {chunk!r}: yield arrays of many rows")
-    if array.dtype.names is None:
-        array = array.astype(array.dtype.newbyteorder("<"), copy=False)
-    if first is not None and (array.dtype, array.shape[1:]) != (first.dtype, first.shape[1:]):
-        raise ValueError(
-            f"{where} has dtype {array.dtype} and rows of shape {array.shape[1:]}, and the chunks "
-            f"before it {first.dtype} and {first.shape[1:]}: all must be alike"
-        )
-    return array

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import itertools
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,20 +18,21 @@ import pyarrow.parquet
 
 from graphzero.ingest.sort import TempColumn, new_spool
 from graphzero.ingest.sources.table import (
-    USERS_ERROR,
     Chunk,
     Column,
     Table,
     checked,
     chunks_of,
+    is_frame,
     types_of,
 )
 
-ReadBatches = Callable[[Sequence[int], int], Iterator[pa.RecordBatch]]
+ReadBatches = Callable[[list[str], int], Iterator[pa.RecordBatch]]
 
 # Larger batches are no faster, and pyarrow takes several times their size.
 _BATCH_BYTES, _LEAST_RECORDS = 1 << 20, 256
 _TEXT_BYTES = 32  # of an id that may be a text, on average
+_CHUNK_RECORDS = 1 << 20  # of a chunk that an iterator yields
 _CAST = "cast it first, to numbers whose unit you choose"
 
 
@@ -44,7 +45,7 @@ class ArrowTable(Table):
         For messages.
     schema : pyarrow.Schema
     read : callable
-        Makes batches of at most so many records, with the columns at some positions, in that order.
+        Makes batches of at most so many records, with the columns of some names, in that order.
     num_records : int or None
         None if it is unknown.
     """
@@ -60,38 +61,35 @@ class ArrowTable(Table):
         self.names: Sequence[str] | None = tuple(schema.names)
         self.width = len(schema.names)
         self.num_records = num_records
-        self._types = schema.types
+        self.schema = schema
         self.read = read
-        self._dtypes: tuple[np.dtype[Any] | None, ...] | None = None
         if self.width == 0:
             raise ValueError(f"{name} is empty: it has no columns")
 
-    @property
+    @cached_property
     def dtypes(self) -> Sequence[np.dtype[Any] | None]:
         """Of each column; of lists, as long as that of the first record, with their shape."""
-        if self._dtypes is None:
-            lists = [i for i, kind in enumerate(self._types) if _is_list(kind)]
-            lengths = self._first_lengths(lists) if lists else {}
-            self._dtypes = tuple(
-                _numpy_dtype(kind, lengths.get(i)) for i, kind in enumerate(self._types)
-            )
-        return self._dtypes
-
-    def _first_lengths(self, lists: Sequence[int]) -> dict[int, int]:
-        for batch in self._batches(lists, 1):
-            if batch.num_rows:
-                cells = (batch.column(at)[0] for at in range(len(lists)))
-                return {
-                    i: len(cell.values) if cell.is_valid else 0
-                    for i, cell in zip(lists, cells, strict=True)
-                }
-        return {}
+        kinds = self.schema.types
+        lists = [i for i, kind in enumerate(kinds) if _is_list(kind)]
+        batches = self._batches(lists, 1) if lists else iter(())
+        first = next((batch for batch in batches if batch.num_rows), None)
+        lengths = {}
+        if first is not None:
+            cells = [pa.compute.list_value_length(column)[0] for column in first.columns]
+            lengths = {i: cell.as_py() for i, cell in zip(lists, cells, strict=True)}
+        return [_numpy_dtype(kind, lengths.get(i)) for i, kind in enumerate(kinds)]
 
     def _batches(self, indices: Sequence[int], max_records: int) -> Iterator[pa.RecordBatch]:
+        names = [self.schema.names[index] for index in indices]
+        for name in names:
+            if self.schema.names.count(name) > 1:
+                raise ValueError(
+                    f"{self.name} has more than one column {name!r}: rename one of them"
+                )
         try:
-            yield from self.read(indices, max_records)
+            yield from self.read(names, max_records)
         except (pa.ArrowException, OSError) as error:
-            if getattr(error, USERS_ERROR, False) or (isinstance(error, OSError) and error.errno):
+            if isinstance(error, OSError) and error.errno:
                 raise
             raise ValueError(f"{self.name} is damaged, or cannot be read: {error}") from None
 
@@ -116,19 +114,16 @@ class ArrowTable(Table):
             del batch  # before the next one is read
 
     def _check(self, column: Column) -> None:
-        kind = self._types[column.index]
+        kind = self.schema.types[column.index]
         if column.is_raw and not pa.types.is_null(kind):
             return
         dtype = self.dtypes[column.index]
         item = _item_type(kind)
         is_bool = pa.types.is_boolean(item)
         if dtype is None or dtype.shape != column.dtype.shape or (is_bool and column.is_id):
-            is_quantity = pa.types.is_temporal(item) or pa.types.is_decimal(item)
-            hint = f": {_CAST}" if is_quantity else ""
-            if column.is_id and not hint:
-                hint = ": ids='map' takes any integers and texts"
+            hint = "ids='map' takes any integers and texts" if column.is_id else _CAST
             raise ValueError(
-                f"{self.name}: the {column.label} has type {kind}, not a number type{hint}"
+                f"{self.name}: the {column.label} has type {kind}, not a number type: {hint}"
             )
 
     def _values(self, array: pa.Array, column: Column, record: int) -> npt.NDArray[Any]:
@@ -142,20 +137,13 @@ class ArrowTable(Table):
         if not column.dtype.shape:
             return checked(_numbers(array), column, self, record)
         length = column.dtype.shape[0]
-        if not pa.types.is_fixed_size_list(array.type):
-            lengths = _numbers(pa.compute.list_value_length(array))
-            odd = np.flatnonzero(lengths != length)
-            if len(odd):
-                at = int(odd[0])
-                raise ValueError(
-                    f"{self.name}, {self.locate(record + at)}: {lengths[at]} numbers for the "
-                    f"{column.label}, but the first record has {length}"
-                )
         values = array.flatten()
-        if values.null_count:
-            at = _first_null(values) // length
+        odd = np.flatnonzero(_numbers(pa.compute.list_value_length(array)) != length)
+        if len(odd) or values.null_count:
+            at = int(odd[0]) if len(odd) else _first_null(values) // length
             raise ValueError(
-                f"{self.name}, {self.locate(record + at)}: an empty number for the {column.label}"
+                f"{self.name}, {self.locate(record + at)}: the {column.label} is not a list of "
+                f"{length} numbers, as that of the first record"
             )
         numbers = _numbers(values).astype(column.dtype.base, copy=False)
         return numbers.reshape(len(array), length)
@@ -206,7 +194,7 @@ def _numbers(array: pa.Array) -> npt.NDArray[Any]:
 # --- files
 
 _BUFFER = 1 << 18
-_FILE, _FEATHER_1 = b"ARROW1", b"FEA1"
+_FILE = b"ARROW1"
 _END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 
 
@@ -224,8 +212,7 @@ def open_parquet(path: Path) -> ArrowTable:
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{path} is not a complete Parquet file: {error}") from None
 
-    def read(indices: Sequence[int], max_records: int) -> Iterator[pa.RecordBatch]:
-        names = _unique_names(path, schema, indices)
+    def read(names: list[str], max_records: int) -> Iterator[pa.RecordBatch]:
         with opened() as file:
             # Threads would read each column ahead.
             batches = file.iter_batches(batch_size=max_records, columns=names, use_threads=False)
@@ -237,55 +224,33 @@ def open_parquet(path: Path) -> ArrowTable:
 def open_ipc(path: Path) -> ArrowTable:
     """The records of an Arrow IPC file or stream, Feather among them, mapped, batch by batch."""
     with path.open("rb") as file:
-        magic = file.read(len(_FILE))
-    if magic.startswith(_FEATHER_1):
-        raise ValueError(
-            f"{path} is a Feather file of version 1: write it again with "
-            f"pyarrow.feather.write_feather, which writes version 2"
-        )
-    is_file = magic == _FILE
+        is_file = file.read(len(_FILE)) == _FILE
 
-    def opened(indices: Sequence[int] | None) -> Any:
+    def opened(names: Sequence[str] | None) -> Any:
         # pyarrow's own threads would decompress whole batches ahead.
-        included = None if indices is None else sorted(set(indices))
+        included = None if names is None else sorted({schema.names.index(name) for name in names})
         options = pa.ipc.IpcReadOptions(included_fields=included, use_threads=False)
         open_kind = pa.ipc.open_file if is_file else pa.ipc.open_stream
         file = pa.memory_map(str(path)) if isinstance(path, Path) else path.open()
         return open_kind(file, options=options)
 
-    def read(indices: Sequence[int], max_records: int) -> Iterator[pa.RecordBatch]:
-        names = _unique_names(path, schema, indices)
-        source = opened(indices)
+    def read(names: list[str], max_records: int) -> Iterator[pa.RecordBatch]:
+        source = opened(names)
         batches = map(source.get_batch, range(source.num_record_batches)) if is_file else source
         yield from map(lambda batch: batch.select(names), batches)  # keeps no batch itself
 
     try:
         schema = opened(None).schema
-        if not is_file:
-            _check_end(path)
+        with path.open("rb") as file:
+            file.seek(-len(_END_OF_STREAM), 2)
+            # A stream that was cut short between two batches looks complete to pyarrow.
+            if not is_file and file.read() != _END_OF_STREAM:
+                raise OSError("it has no end-of-stream marker, because its writer was not closed")
     except (pa.ArrowException, OSError) as error:
-        kind = "file" if is_file else "stream"
-        raise ValueError(f"{path} is not a complete Arrow IPC {kind}: {error}") from None
+        raise ValueError(
+            f"{path} is not a complete Arrow IPC {'file' if is_file else 'stream'}: {error}"
+        ) from None
     return ArrowTable(str(path), schema, read)
-
-
-def _unique_names(path: Path, schema: pa.Schema, indices: Sequence[int]) -> list[str]:
-    names = [schema.names[index] for index in indices]
-    for name in names:
-        if schema.names.count(name) > 1:
-            raise ValueError(f"{path} has more than one column {name!r}: rename one of them")
-    return names
-
-
-def _check_end(path: Path) -> None:
-    """A stream that was cut short between two batches looks complete to pyarrow."""
-    with path.open("rb") as file:
-        file.seek(-len(_END_OF_STREAM), 2)
-        if file.read() != _END_OF_STREAM:
-            raise ValueError(
-                f"{path} is not a complete Arrow IPC stream: it has no end-of-stream marker. It "
-                f"was cut short, or its writer was not closed: write it again"
-            )
 
 
 # --- tables in memory, and streams
@@ -307,11 +272,6 @@ def open_frame(value: Any, of: Literal["node", "edge"], *, once: bool = False) -
     if isinstance(value, types_of("pandas", "DataFrame", "Series")):
         _check_index(value, name, of)
         return _open_pandas(value, name)
-    if isinstance(value, types_of("polars", "LazyFrame")):
-        raise ValueError(
-            f"{name} is not computed yet: give frame.collect(), or write it with "
-            f"frame.sink_parquet('edges.parquet'), which streams, and give that file"
-        )
     if isinstance(value, types_of("pyarrow.dataset", "Dataset")):
         return _open_dataset(value, name)
     if isinstance(value, pa.RecordBatch):
@@ -319,72 +279,52 @@ def open_frame(value: Any, of: Literal["node", "edge"], *, once: bool = False) -
     elif isinstance(value, types_of("polars", "DataFrame")):
         value = pa.table(value)
     if isinstance(value, pa.Table):
-        return _open_arrow(value, name)
+        return ArrowTable(
+            name,
+            value.schema,
+            lambda names, most: iter(value.select(names).to_batches(max_chunksize=most)),
+            value.num_rows,
+        )
     try:
         reader = pa.RecordBatchReader.from_stream(value)
-        return (once_table if once else spooled_table)(name, reader.schema, reader)
+        return _stream_table(name, reader.schema, reader, once=once)
     except pa.ArrowException as error:
         raise ValueError(f"{name} cannot be read: {error}") from None
 
 
-def _open_arrow(table: pa.Table, name: str) -> ArrowTable:
-    def read(indices: Sequence[int], max_records: int) -> Iterator[pa.RecordBatch]:
-        yield from table.select(list(indices)).to_batches(max_chunksize=max_records)
-
-    return ArrowTable(name, table.schema, read, table.num_rows)
-
-
 def _open_dataset(dataset: Any, name: str) -> ArrowTable:
-    names = dataset.schema.names
-    options = {}
-    if getattr(getattr(dataset, "format", None), "type_name", None) == "parquet":
-        # By default pyarrow reads whole row groups.
-        (scan,) = types_of("pyarrow.dataset", "ParquetFragmentScanOptions")
-        options["fragment_scan_options"] = scan(
-            use_buffered_stream=True, buffer_size=_BUFFER, pre_buffer=False
-        )
-
-    def read(indices: Sequence[int], max_records: int) -> Iterator[pa.RecordBatch]:
+    def read(names: list[str], max_records: int) -> Iterator[pa.RecordBatch]:
         # One batch and one file ahead: by default pyarrow reads 16 batches and 4 files.
-        yield from dataset.to_batches(
-            columns=[names[index] for index in indices],
+        return dataset.to_batches(  # type: ignore[no-any-return]
+            columns=names,
             batch_size=max_records,
             batch_readahead=1,
             fragment_readahead=1,
             use_threads=False,
-            **options,
         )
 
     return ArrowTable(name, dataset.schema, read)
 
 
-def once_table(name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> ArrowTable:
-    """The records of a stream, which are read once."""
-    was_read: list[bool] = []
+def _stream_table(
+    name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, once: bool
+) -> ArrowTable:
+    """The records of a stream that can be read once; in a temporary file if they are read again."""
+    num_records, left = None, [batches]
+    if not once:
+        with closing(new_spool()) as spool:
+            with pa.ipc.new_stream(_Sink(spool), schema) as writer:
+                num_records = 0
+                for batch in batches:
+                    writer.write_batch(batch)
+                    num_records += batch.num_rows
+            data = pa.py_buffer(spool.array())
 
-    def read(indices: Sequence[int], max_records: int) -> Iterator[pa.RecordBatch]:
-        if was_read:
+    def read(names: list[str], max_records: int) -> Iterator[pa.RecordBatch]:
+        if once and not left:
             raise ValueError(f"{name} can be read only once: write it to a file first")
-        was_read.append(True)
-        for batch in batches:
-            yield batch.select(list(indices))
-
-    return ArrowTable(name, schema, read)
-
-
-def spooled_table(name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> ArrowTable:
-    """The records of a stream that can be read once, written to a temporary file."""
-    num_records = 0
-    with closing(new_spool()) as spool:
-        with pa.ipc.new_stream(_Sink(spool), schema) as writer:
-            for batch in batches:
-                writer.write_batch(batch)
-                num_records += batch.num_rows
-        data = pa.py_buffer(spool.array())
-
-    def read(indices: Sequence[int], max_records: int) -> Iterator[pa.RecordBatch]:
-        for batch in pa.ipc.open_stream(data):
-            yield batch.select(list(indices))
+        stream = left.pop() if once else pa.ipc.open_stream(data)
+        yield from (batch.select(names) for batch in stream)
 
     return ArrowTable(name, schema, read, num_records)
 
@@ -405,37 +345,31 @@ class _Sink(io.RawIOBase):
 
 def _check_index(value: Any, name: str, of: str) -> None:
     """Refuses an index that says which node or edge a record is, or may say it."""
-    index = value.index
-    named = [str(one) for one in index.names if one is not None]
+    index: Any = value.index
+    named = ", ".join(str(one) for one in index.names if one is not None)
     is_range = isinstance(index, types_of("pandas", "RangeIndex"))
-    if named:
+    counts = is_range and (index.start, index.step) == (0, 1)
+    if named or (of == "node" and not counts):
         raise ValueError(
-            f"{name} has the index {', '.join(named)}: give frame.reset_index(), where it is a "
-            f"column, or frame.reset_index(drop=True) if it does not matter"
-        )
-    if of == "node" and not (is_range and index.start == 0 and index.step == 1):
-        raise ValueError(
-            f"{name} has an index of its own, and records are not found by it: give "
-            f"frame.reset_index(), where it is a column, or frame.reset_index(drop=True) if it "
-            f"does not matter"
+            f"{name} has {f'the index {named}' if named else 'an index of its own'}, and records "
+            f"are not found by it: give frame.reset_index(), where it is a column, or "
+            f"frame.reset_index(drop=True) if it does not matter"
         )
 
 
 def _open_pandas(frame: Any, name: str) -> ArrowTable:
     if frame.ndim == 1:  # a column without a name
         frame = frame.to_frame(0).set_axis(range(1), axis=1)
-    columns = [frame.iloc[:, at] for at in range(frame.shape[1])]
-    names = [str(label) for label in frame.columns]
-    kinds = [_pandas_type(column) for column in columns]
-    schema = pa.schema(list(zip(names, kinds, strict=True)))
+    labels = [str(label) for label in frame.columns]
+    columns = [frame.iloc[:, at] for at in range(len(labels))]
+    schema = pa.schema(list(zip(labels, map(_pandas_type, columns), strict=True)))
 
-    def read(indices: Sequence[int], max_records: int) -> Iterator[pa.RecordBatch]:
+    def read(names: list[str], max_records: int) -> Iterator[pa.RecordBatch]:
+        chosen = [columns[labels.index(one)] for one in names]
         for begin in range(0, len(frame), max_records):
-            parts = [columns[at].iloc[begin : begin + max_records] for at in indices]
-            arrays = [
-                _pandas_array(part, kinds[at]) for part, at in zip(parts, indices, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, names=[names[at] for at in indices])
+            parts = (column.iloc[begin : begin + max_records] for column in chosen)
+            kinds = (schema.field(one).type for one in names)
+            yield pa.record_batch(list(map(_pandas_array, parts, kinds)), names)
 
     table = ArrowTable(name, schema, read, len(frame))
     if isinstance(frame.columns, types_of("pandas", "RangeIndex")):
@@ -461,155 +395,70 @@ def _pandas_array(column: Any, kind: pa.DataType | None) -> pa.Array:
 # --- chunks of edges
 
 
-class ChunkTable(ArrowTable):
-    """The edges that an iterator yields.
+def open_chunks(
+    name: str, source: Any, *, is_edge_index: bool = False, once: bool = False
+) -> ArrowTable:
+    """The edges that an iterator yields, or one that a function returns.
 
     A chunk is a pair of equally long vectors, sources and targets; or an array of shape (2, n) or
-    (n, 2); or a dictionary of equally long vectors, the columns by name, or a table of pandas,
-    polars or Arrow with such columns. All are of one kind.
+    (n, 2); or a table with the columns by name, also as a dictionary. All are of one kind.
 
     Parameters
     ----------
-    name : str
-    source : iterator, or function that returns one
     is_edge_index : bool
         Whether arrays have the shape (2, n) anyway.
     once : bool
         Whether the edges are read once only. Otherwise they are spooled.
     """
+    batches = _batches_of(chunks_of(source, name), name, is_edge_index)
+    first = next(batches, None)
+    if first is None:
+        first = pa.record_batch([pa.array([], pa.int64())] * 2, _PAIR)
+    try:
+        table = _stream_table(name, first.schema, itertools.chain([first], batches), once=once)
+    except pa.ArrowException as error:  # of another schema
+        raise ValueError(f"{name}: all chunks must have the same types: {error}") from None
+    if first.schema.names == _PAIR:
+        table.names = None
+    return table
 
-    def __init__(
-        self,
-        name: str,
-        source: Iterator[Any] | Callable[[], Any],
-        *,
-        is_edge_index: bool = False,
-        once: bool = False,
-    ) -> None:
-        self.name = name
-        self._keys: list[str] | None = None
-        self._transposed: bool | None = True if is_edge_index else None  # arrays are (2, n)
-        self._begins: list[int] = []
-        batches = self._batches_of(chunks_of(source, name), alike=not once)
-        first = next(batches, None)
-        if first is None:
-            schema, batches = pa.schema([("0", pa.int64()), ("1", pa.int64())]), iter(())
-        else:
-            schema, batches = first.schema, itertools.chain([first], batches)
-        table = (once_table if once else spooled_table)(name, schema, batches)
-        super().__init__(name, schema, table.read, table.num_records)
-        if self._keys is None:
-            self.names = None
 
-    def locate(self, record: int) -> str:
-        """An edge by its chunk, and its position in it, both from 0."""
-        chunk = bisect_right(self._begins, record) - 1
-        return f"chunk {chunk}, edge {record - self._begins[chunk]}"
+_PAIR = ["first of a pair", "second of a pair"]  # of columns without names
 
-    def _batches_of(self, chunks: Iterator[Any], *, alike: bool) -> Iterator[pa.RecordBatch]:
-        record, types = 0, None
-        for number, chunk in enumerate(chunks):
-            vectors = self._vectors(chunk, number)
-            self._begins.append(record)
-            record += len(vectors[0]) if vectors else 0
-            where = f"{self.name}, chunk {number}"
-            try:
-                arrays = [pa.array(vector) for vector in vectors]
-            except (pa.ArrowException, TypeError) as error:
-                raise ValueError(f"{where} cannot be read: {error}") from None
-            batch = pa.RecordBatch.from_arrays(arrays, self._keys or ["0", "1"])
-            types = batch.schema.types if types is None else types
-            if alike and batch.num_rows and batch.schema.types != types:
-                raise ValueError(
-                    f"{where} has columns of types {_listed(batch.schema.types)}, and chunk 0 of "
-                    f"types {_listed(types)}: all must be alike"
-                )
-            if batch.num_rows or number == 0:
-                yield batch
 
-    def _values(self, array: pa.Array, column: Column, record: int) -> npt.NDArray[Any]:
-        kinds = {"f": "iuf", "b": "b"}.get(column.dtype.kind, "iu")
-        dtype = np.dtype(array.type.to_pandas_dtype())
-        if not column.is_raw and dtype.kind not in kinds:
+def _batches_of(chunks: Iterator[Any], name: str, is_edge_index: bool) -> Iterator[pa.RecordBatch]:
+    names, axis = None, 0 if is_edge_index else None  # of the array, along which the ends are
+    for number, chunk in enumerate(chunks):
+        where = f"{name}, chunk {number}"
+        if isinstance(chunk, np.ndarray) or hasattr(chunk, "detach"):
+            axis = _axis_of_ends(np.asarray(chunk), axis, where)
+            chunk = np.moveaxis(np.asarray(chunk), axis, 0)
+        try:
+            if isinstance(chunk, Mapping):
+                chunk = pa.table({str(key): np.asarray(chunk[key]) for key in chunk})
+            elif not is_frame(chunk):
+                sources, targets = map(np.asarray, chunk)
+                chunk = pa.table([sources, targets], _PAIR)
+            table = open_frame(chunk, "edge", once=True)
+            names = names or table.schema.names
+            if sorted(table.schema.names) != sorted(names):
+                raise ValueError(f"its columns are not those of chunk 0, {', '.join(names)}")
+        except (pa.ArrowException, TypeError, ValueError) as error:
             raise ValueError(
-                f"{self.name}, {self.locate(record).partition(',')[0]}: the {column.label} has "
-                f"dtype {dtype}, and must be {'a number' if 'f' in kinds else 'an integer'}"
-            )
-        return super()._values(array, column, record)
-
-    def _vectors(self, chunk: Any, number: int) -> list[npt.NDArray[Any]]:
-        """The columns of a chunk."""
-        where, chunk = f"{self.name}, chunk {number}", _by_name(chunk)
-        if number == 0 and isinstance(chunk, Mapping):
-            self._keys = list(map(str, chunk))
-        if isinstance(chunk, Mapping) != (self._keys is not None):
-            raise ValueError(f"{where} is {_described(chunk)}, and earlier chunks are not alike")
-        if isinstance(chunk, Mapping):
-            names = tuple(map(str, chunk))
-            if sorted(names) != sorted(self._keys or ()):
-                raise ValueError(
-                    f"{where} has columns {', '.join(names)}, and chunk 0 has "
-                    f"{', '.join(self._keys or ())}"
-                )
-            by_name = dict(zip(names, chunk.values(), strict=True))
-            vectors = [np.asarray(by_name[name]) for name in self._keys or ()]
-        elif isinstance(chunk, tuple | list):
-            vectors = [np.asarray(column) for column in chunk]
-            if len(vectors) != 2 or any(vector.ndim != 1 for vector in vectors):
-                raise ValueError(
-                    f"{where} is {_described(chunk)}: yield a pair of vectors, sources and "
-                    f"targets, or a dictionary such as {{'src': ..., 'dst': ..., 'weight': ...}}"
-                )
-        else:
-            vectors = self._split(np.asarray(chunk), where)
-        if any(vector.ndim != 1 or len(vector) != len(vectors[0]) for vector in vectors):
-            shapes = " and ".join(str(vector.shape) for vector in vectors)
-            raise ValueError(f"{where} has columns of shapes {shapes}: they must be equally long")
-        return vectors
-
-    def _split(self, array: npt.NDArray[Any], where: str) -> list[npt.NDArray[Any]]:
-        if array.ndim != 2 or 2 not in array.shape:
-            raise ValueError(
-                f"{where} is {_described(array)}: yield arrays of shape (2, n) or (n, 2), or "
-                f"pairs of vectors"
-            )
-        if array.shape != (2, 2):
-            transposed = array.shape[0] == 2
-            if self._transposed not in (None, transposed):
-                raise ValueError(f"{where} has shape {array.shape}, and earlier ones the other way")
-            self._transposed = transposed
-        if self._transposed is None:
-            raise ValueError(
-                f"{where} has shape (2, 2), which may be (2, n) or (n, 2): yield pairs of vectors"
-            )
-        return list(array) if self._transposed else list(array.T)
+                f"{where} cannot be read: {error}. Yield pairs of equally long vectors, sources "
+                f"and targets, or tables, such as {{'src': ..., 'dst': ..., 'weight': ...}}"
+            ) from None
+        yield from table.read(names, _CHUNK_RECORDS)
 
 
-def _is_frame(chunk: Any) -> bool:
-    """Whether a value is a table of pandas, polars or Arrow."""
-    return not isinstance(chunk, Mapping) and (
-        (hasattr(chunk, "columns") and hasattr(chunk, "dtypes"))
-        or (hasattr(chunk, "schema") and hasattr(chunk, "column"))
-    )
-
-
-def _by_name(chunk: Any) -> Any:
-    """The columns of a table by name, so that their order means nothing; others as they are."""
-    if not _is_frame(chunk):
-        return chunk
-    if hasattr(chunk, "schema") and hasattr(chunk, "column"):
-        return {name: np.asarray(chunk.column(name)) for name in chunk.schema.names}
-    return {name: np.asarray(chunk[name]) for name in chunk.columns}
-
-
-def _described(chunk: Any) -> str:
-    if isinstance(chunk, Mapping):
-        return "a dictionary"
-    if isinstance(chunk, tuple | list):
-        return f"a {type(chunk).__name__} of {len(chunk)}"
-    shape = getattr(chunk, "shape", None)
-    return type(chunk).__name__ if shape is None else f"an array of shape {tuple(shape)}"
-
-
-def _listed(types: list[pa.DataType]) -> str:
-    return ", ".join(map(str, types))
+def _axis_of_ends(array: npt.NDArray[Any], before: int | None, where: str) -> int:
+    """The axis of length 2; a chunk of two edges has that of the chunk before it."""
+    found = [axis for axis in range(array.ndim) if array.shape[axis] == 2]
+    if before in found:
+        found = [before]
+    if array.ndim != 2 or len(found) != 1 or before not in (None, *found):
+        raise ValueError(
+            f"{where} is an array of shape {array.shape}: yield pairs of vectors, or arrays that "
+            f"are all (2, n), or all (n, 2)"
+        )
+    return found[0]

@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.sources.table import ArrayTable, Chunk, Column, pieces_of, require_whole
+from graphzero.ingest.sources.table import (
+    ArrayTable,
+    Chunk,
+    Column,
+    pieces_of,
+    reading,
+    require_whole,
+)
 
 _POINTERS = 1 << 16  # that are checked in one step
 
@@ -72,23 +79,19 @@ class SparseMatrix(ArrayTable):
     def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
         """Pieces of some columns, of at most max_records entries."""
         if self._pointers is not None:
-            self._check_pointers(self._pointers)
+            last = 0
+            for piece in pieces_of(self._pointers, _POINTERS):
+                ends = piece.astype(np.int64)  # what is beyond it becomes negative
+                if ends[0] < last or (np.diff(ends) < 0).any():
+                    last = -1
+                    break
+                last = int(ends[-1])
+            if self._pointers[0] != 0 or last != self.num_records:
+                raise ValueError(
+                    f"{self.name} is not a valid {self._kind.upper()} matrix: its rows must begin "
+                    f"one after the other, from entry 0 to the end of {self.num_records}"
+                )
         yield from super().chunks(columns, max_records)
-
-    def _check_pointers(self, pointers: npt.NDArray[Any]) -> None:
-        count, last = self.num_records, 0
-        invalid = f"{self.name} is not a valid {self._kind.upper()} matrix"
-        if pointers[0] != 0:
-            raise ValueError(f"{invalid}: its rows begin at entry {pointers[0]}, not at 0")
-        for piece in pieces_of(pointers, _POINTERS):
-            if piece.min() < 0 or piece.max() > count:
-                raise ValueError(f"{invalid}: a row would end beyond the {count} entries")
-            ends = piece.astype(np.int64)
-            if ends[0] < last or (np.diff(ends) < 0).any():
-                raise ValueError(f"{invalid}: a row would end before it begins")
-            last = int(ends[-1])
-        if last != count:
-            raise ValueError(f"{invalid}: its rows have {last} entries, and there are {count}")
 
 
 class _Owners:
@@ -113,53 +116,46 @@ class _Owners:
         return owners
 
 
-def _require_kind(name: str, kind: str, shape: Sequence[int]) -> None:
+_PARTS = {"coo": ("row", "col"), "csr": ("indptr", "indices"), "csc": ("indptr", "indices")}
+
+
+def matrix_of(
+    name: str, kind: str, shape: Sequence[Any], part: Callable[[str], npt.NDArray[Any]]
+) -> SparseMatrix:
+    """A matrix by its arrays, which have the names that SciPy gives them.
+
+    Raises
+    ------
+    ValueError
+        If it is of a kind that has no edges, or damaged.
+    """
     if len(shape) != 2:
         raise ValueError(f"{name} is a sparse array of shape {tuple(shape)}: edges are a matrix")
-    if kind in ("bsr", "dia"):
+    if kind not in _PARTS:
         raise ValueError(
-            f"{name} is a {kind.upper()} matrix, which is filled up with zeros: to say which of "
-            f"them are edges, give matrix.tocsr() with all stored numbers, or call "
-            f"eliminate_zeros() of that first"
+            f"{name} is a {kind.upper()} matrix. Give matrix.tocsr(), and before that call "
+            f"eliminate_zeros() if the zeros that it is filled up with are no edges"
         )
+    arrays = [part(one) for one in (*_PARTS[kind], "data")]
+    return SparseMatrix(name, kind, (int(shape[0]), int(shape[1])), *arrays)
 
 
 def matrix_of_scipy(value: Any, name: str) -> SparseMatrix:
-    """A matrix of SciPy, not copied where it is COO, CSR or CSC.
-
-    Raises
-    ------
-    ValueError
-        If it is not a matrix of such a kind.
-    """
-    _require_kind(name, value.format, value.shape)
-    if value.format not in ("coo", "csr", "csc"):  # lists and dictionaries of Python
+    """A matrix of SciPy, not copied where it is COO, CSR or CSC."""
+    if value.format in ("lil", "dok"):  # lists and dictionaries of Python
         value = value.tocoo()
-    shape = int(value.shape[0]), int(value.shape[1])
-    if value.format == "coo":
-        return SparseMatrix(name, "coo", shape, value.row, value.col, value.data)
-    return SparseMatrix(name, value.format, shape, value.indptr, value.indices, value.data)
+    return matrix_of(name, value.format, value.shape, lambda part: getattr(value, part))
 
 
 def matrix_of_arrays(name: str, read: Mapping[str, Callable[[], Any]]) -> SparseMatrix:
-    """A matrix by what reads the arrays of a file of ``scipy.sparse.save_npz``.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged, or the matrix of a kind that has no edges.
-    """
+    """A matrix by what reads the arrays of a file of ``scipy.sparse.save_npz``."""
     kind, shape = read["format"](), read["shape"]()
     text = kind.astype(np.str_).item() if kind.size == 1 and kind.dtype.kind in "SU" else ""
     if shape.ndim != 1 or shape.dtype.kind not in "iu" or (shape < 0).any():
         raise ValueError(f"{name} is not a sparse matrix: its shape is {shape}")
-    _require_kind(name, text, shape.tolist())
-    parts = {"coo": ("row", "col"), "csr": ("indptr", "indices"), "csc": ("indptr", "indices")}
-    first, second = parts.get(text, ("", ""))
-    if first not in read or second not in read:
-        raise ValueError(
-            f"{name} is not a sparse matrix as scipy.sparse.save_npz writes it: it has the format "
-            f"{text!r} and {', '.join(read)}"
-        )
-    arrays = [read[part]() for part in (first, second, "data")]
-    return SparseMatrix(name, text, (int(shape[0]), int(shape[1])), *arrays)
+
+    def part(one: str) -> npt.NDArray[Any]:
+        with reading(name, "file of scipy.sparse.save_npz"):
+            return read[one]()  # type: ignore[no-any-return]
+
+    return matrix_of(name, text, shape.tolist(), part)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import operator
 import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -58,22 +59,13 @@ class Column:
 
     def expected(self) -> str:
         """A valid cell, in words."""
-        return self._valid() + self.hint
-
-    def _valid(self) -> str:
-        if self.is_raw:
-            return f"a {self.label}"
-        if self.dtype.base.kind == "f":
-            return f"a number for the {self.label}"
-        if self.dtype.base.kind == "b":
-            return f"a boolean for the {self.label}"
+        kind = self.dtype.base.kind
+        if kind in "Obf":
+            what = {"O": "a", "b": "a boolean for the", "f": "a number for the"}[kind]
+            return f"{what} {self.label}{self.hint}"
         bounds = np.iinfo(self.dtype.base)
-        if self.is_id:
-            return (
-                f"a {self.label} (an integer from 0 to {bounds.max}); ids='map' takes any integers "
-                f"and texts"
-            )
-        return f"a {self.label} (an integer from {bounds.min} to {bounds.max})"
+        hint = "; ids='map' takes any integers and texts" if self.is_id else self.hint
+        return f"a {self.label} (an integer from {bounds.min} to {bounds.max}){hint}"
 
 
 def checked_count(num_nodes: Any) -> int:
@@ -215,19 +207,12 @@ def _descends(first: str, second: str) -> bool:
     return not any(text.isdigit() for text in last) and last[0] > last[1]
 
 
-def _why_not_in_order(names: Sequence[str]) -> str | None:
-    """Why the two columns are not taken as source and target in this order."""
+def _fit_in_order(names: Sequence[str]) -> bool:
+    """Whether names of two columns say nothing against their order, source and target."""
     known = _SOURCES | _TARGETS | WEIGHTS | TIMES | IDS
-    if unnamed_columns(names):
-        return "one has no name"
-    if _normal(names[0]) == _normal(names[1]):
-        return "both have one name"
-    if _descends(*names):
-        return "their names are in descending order"
-    for name in names:
-        if _normal(name) in known:
-            return f"{name} does not fit the other name"
-    return None
+    normal = [_normal(name) for name in names]
+    odd = unnamed_columns(names) or known & set(normal) or normal[0] == normal[1]
+    return not odd and not _descends(*names)
 
 
 def find_ends(names: Sequence[str], table: str) -> tuple[int, int]:
@@ -250,30 +235,20 @@ def find_ends(names: Sequence[str], table: str) -> tuple[int, int]:
     normal = [_normal(name) for name in names]
     has = f"{table} has the columns {describe_columns(names)}"
     pairs = [pair for pair in END_PAIRS if pair[0] in normal and pair[1] in normal]
-    for pair in pairs:
-        for word in pair:
-            if normal.count(word) > 1:
-                same = [names[i] for i in find_known(names, frozenset([word]))]
-                raise ValueError(
-                    f"{has}, of which {' and '.join(map(repr, same))} mean the same: {_WAY_OUT}"
-                )
-    if len(pairs) > 1:
-        raise ValueError(f"{has}, with more than one pair of source and target: {_WAY_OUT}")
+    if len(pairs) > 1 or any(normal.count(word) > 1 for pair in pairs for word in pair):
+        raise ValueError(f"{has}, of which several mean the source or the target: {_WAY_OUT}")
     if pairs:
         return normal.index(pairs[0][0]), normal.index(pairs[0][1])
     if len(names) > 2:
         raise ValueError(
             f"{has}, and no pair of names that is recognised ({_EXAMPLES}): {_WAY_OUT}"
         )
-    reason = _why_not_in_order(names)
-    if reason is not None:
-        raise ValueError(f"{has}, which are not taken in this order, because {reason}: {_WAY_OUT}")
+    if not _fit_in_order(names):
+        raise ValueError(f"{has}, whose names do not fit this order: {_WAY_OUT}")
     return 0, 1
 
 
 # --- tables
-
-USERS_ERROR = "_graphzero_users_error"  # an attribute of errors that the user's own code raised
 
 Chunk = tuple[npt.NDArray[Any], ...]
 
@@ -318,11 +293,6 @@ class Table(Protocol):
         return f"record {record}"
 
 
-def is_users_error(error: BaseException) -> bool:
-    """Whether the user's own iterator raised an error, which is then passed on unchanged."""
-    return getattr(error, USERS_ERROR, False) is True
-
-
 def checked(
     values: npt.NDArray[Any], column: Column, table: Table, record: int
 ) -> npt.NDArray[Any]:
@@ -331,18 +301,15 @@ def checked(
         return values
     if column.dtype.kind == "b":
         return values.astype(np.bool_, copy=False)
-    if column.dtype.kind == "f":
-        if values.dtype.kind not in "iuf":
-            raise ValueError(
-                f"{table.name}: the {column.label} has dtype {values.dtype}{column.hint}"
-            )
+    is_float = column.dtype.kind == "f"
+    if values.dtype.kind not in ("iuf" if is_float else "iu"):
+        raise ValueError(
+            f"{table.name}: the {column.label} has dtype {values.dtype}, and must be "
+            f"{'a number' if is_float else 'an integer'}{column.hint}"
+        )
+    if is_float:
         with np.errstate(over="ignore"):
             return values.astype(column.dtype, copy=False)
-    if values.dtype.kind not in "iu":
-        raise ValueError(
-            f"{table.name}: the {column.label} has dtype {values.dtype}; it must be an integer "
-            f"one{column.hint}"
-        )
     bounds = np.iinfo(column.dtype)
     if len(values) and (values.min() < bounds.min or values.max() > bounds.max):
         bad = np.flatnonzero((values < bounds.min) | (values > bounds.max))[0]
@@ -387,21 +354,18 @@ class ArrayTable(Table):
 
     _MOST_RECORDS = 1 << 16  # of a mapped file: still in memory when they are converted
 
-    def __init__(self, name: str, arrays: Sequence[npt.NDArray[Any]]) -> None:
+    def __init__(self, name: str, arrays: Sequence[Any]) -> None:
         self.name = name
         self._columns = [
-            (part, None if array.ndim == 1 else i)
-            for part, array in enumerate(arrays)
-            for i in range(1 if array.ndim == 1 else array.shape[1])
+            column for array in arrays for column in (array.T if array.ndim == 2 else [array])
         ]
-        self._arrays = arrays
         self.width = len(self._columns)
         self.num_records = len(arrays[0])
 
     @property
     def dtypes(self) -> Sequence[np.dtype[Any] | None]:
         """Of the columns."""
-        return [self._arrays[part].dtype for part, _ in self._columns]
+        return [column.dtype for column in self._columns]
 
     def locate(self, record: int) -> str:
         """An edge by its position from 0: edges are what arrays are read as."""
@@ -409,19 +373,32 @@ class ArrayTable(Table):
 
     def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
         """Pieces of some columns, of at most max_records records."""
-        places = [self._columns[column.index] for column in columns]
         step = min(max_records, self._MOST_RECORDS)
-        for begin in range(0, len(self._arrays[0]), step):
+        for begin in range(0, self.num_records or 0, step):
             pieces = []
-            for (part, inner), column in zip(places, columns, strict=True):
-                require_whole(self._arrays[part])
-                piece = self._arrays[part][begin : begin + step]
-                piece = piece if inner is None else piece[:, inner]
-                pieces.append(checked(piece, column, self, begin))
+            for column in columns:
+                array = self._columns[column.index]
+                require_whole(array)
+                pieces.append(checked(array[begin : begin + step], column, self, begin))
             yield tuple(pieces)
 
 
 # --- what a value of the user is
+
+
+@contextmanager
+def reading(name: object, what: str) -> Iterator[None]:
+    """Turns what readers raise for a damaged file, which is of many kinds, into one error."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise OSError(error.errno, error.strerror, str(error.filename or name)) from None
+        reason = str(error)[:400] or type(error).__name__
+        raise ValueError(f"{name} is not a complete {what}: {reason}") from None
+
 
 CONTAINERS = (".npz", ".pt", ".pth", ".safetensors")
 _ARRAY_SUFFIXES = (".npy", ".gl", ".gd", *CONTAINERS)
@@ -470,7 +447,6 @@ def is_frame(value: Any) -> bool:
         pa.RecordBatch,
         *types_of("pyarrow.dataset", "Dataset"),
         *types_of("pandas", "DataFrame", "Series"),
-        *types_of("polars", "LazyFrame"),
     )
     return isinstance(value, known) or (
         hasattr(value, "__arrow_c_stream__")
@@ -486,17 +462,10 @@ def is_chunks(value: Any) -> bool:
 
 
 def chunks_of(value: Any, name: str) -> Iterator[Any]:
-    """The chunks of an iterator, or of the one that a function returns.
-
-    Errors of the user's code are marked: they are passed on unchanged.
-    """
-    try:
-        found = value if hasattr(value, "__next__") else value()
-        if hasattr(found, "__iter__") and not hasattr(found, "shape"):
-            yield from found
-            return
-    except BaseException as error:
-        with suppress(AttributeError):
-            setattr(error, USERS_ERROR, True)
-        raise
-    raise ValueError(f"{name} is a function that returns {type(found).__name__}, not an iterator")
+    """The chunks of an iterator, or of the one that a function returns."""
+    found = value if hasattr(value, "__next__") else value()
+    if not hasattr(found, "__iter__") or hasattr(found, "shape"):
+        raise ValueError(
+            f"{name} is a function that returns {type(found).__name__}, not an iterator"
+        )
+    yield from found

@@ -53,19 +53,11 @@ _FOREIGN = {
     ".hoodie": "is a Hudi table, which may hold records that were deleted: write it as Parquet",
     "_temporary": "has a folder _temporary: the job that writes it has not finished",
 }
-_SHOWN = 8
 
 
 @dataclass(frozen=True)
 class Part:
-    """One of the files.
-
-    Attributes
-    ----------
-    path : pathlib.Path or RemoteFile
-    partition : dict of str to str
-        What folders such as ``year=2020`` say of all of its records.
-    """
+    """One of the files: its path, and what folders such as ``year=2020`` say of its records."""
 
     path: Any
     partition: dict[str, str]
@@ -86,13 +78,8 @@ class RemoteFile:
         return self._filesystem.open_input_file(str(self._path))
 
 
-def is_remote(value: Any) -> bool:
-    """Whether a value is a URL such as ``s3://bucket/edges/``."""
-    return isinstance(value, str) and re.match(r"[A-Za-z][\w+.-]+://", value) is not None
-
-
 def _remote_files(url: str) -> list[Part]:
-    """One file, or those of a folder in natural order of their paths."""
+    """One file, or those of a folder."""
     try:
         filesystem, place = pa.fs.FileSystem.from_uri(url)
     except pa.ArrowInvalid:  # not a store that pyarrow has
@@ -100,29 +87,14 @@ def _remote_files(url: str) -> list[Part]:
         of_fsspec, place = fsspec.core.url_to_fs(url)
         filesystem = pa.fs.PyFileSystem(pa.fs.FSSpecHandler(of_fsspec))
     scheme, folder = url.partition("://")[0], PurePosixPath(place)
-    info = filesystem.get_file_info(place)
-    if info.type == pa.fs.FileType.NotFound:
-        raise FileNotFoundError(errno.ENOENT, "no such file or folder", url)
-    if info.is_file:
+    if filesystem.get_file_info(place).is_file:
         return [Part(RemoteFile(filesystem, folder, url), {})]
-    listed = filesystem.get_file_info(pa.fs.FileSelector(place, recursive=True))
-    paths = [PurePosixPath(one.path) for one in listed if one.is_file]
+    chosen = pa.fs.FileSelector(place, recursive=True, allow_not_found=True)
+    listed = [PurePosixPath(one.path) for one in filesystem.get_file_info(chosen) if one.is_file]
     return [
         replace(part, path=RemoteFile(filesystem, part.path, f"{scheme}://{part.path}"))
-        for part in _of_folder(folder, paths, url)
+        for part in _of_folder(folder, listed, url)
     ]
-
-
-def is_several(value: Any) -> bool:
-    """Whether a value may be several files: a list of paths, a folder, or a pattern."""
-    if isinstance(value, list | tuple):
-        return bool(value) and all(
-            isinstance(part, str | os.PathLike) and (Path(part).suffix or is_several(part))
-            for part in value
-        )
-    if not isinstance(value, str | os.PathLike):
-        return False
-    return os.path.isdir(value) or _is_pattern(value)
 
 
 def _is_pattern(value: str | os.PathLike[str]) -> bool:
@@ -137,10 +109,6 @@ def _natural(path: PurePath) -> tuple[list[list[Any]], str]:
     ], path.as_posix()
 
 
-def _is_data(name: str) -> bool:
-    return name not in _MARKERS and not name.startswith(".") and not name.endswith(".crc")
-
-
 def kind_of(path: PurePath) -> str:
     """The end of a name without that of compression; those of one kind of file are one."""
     suffix = without_compression(path).suffix.lower()
@@ -151,48 +119,18 @@ def kind_of(path: PurePath) -> str:
 
 
 def _of_folder(folder: PurePath, paths: Iterable[PurePath], name: str) -> list[Part]:
-    """The files of records among all those of a folder."""
-    inside = [path.relative_to(folder) for path in paths]
+    """The files of records among those inside a folder, in natural order of their paths."""
+    inside = sorted((path.relative_to(folder) for path in paths), key=_natural)
     for foreign, what in _FOREIGN.items():
         if any(foreign in path.parts[:1] for path in inside):
             raise ValueError(f"{name} {what}")
-    found = [
-        path
-        for path in inside
-        if _is_data(path.name) and not any(part.startswith(".") for part in path.parts)
-    ]
-    if not found:
-        names = _listed(sorted(inside)) or "nothing"
-        raise IsADirectoryError(
-            errno.EISDIR, f"Folder without a file of records; it has {names}", name
-        )
-    return _checked([folder / path for path in sorted(found, key=_natural)], folder, name)
-
-
-def _listed(paths: Sequence[PurePath]) -> str:
-    names = ", ".join(path.as_posix() for path in paths[:_SHOWN])
-    return f"{names} and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else names
-
-
-def _checked(paths: Sequence[Any], base: PurePath, name: str) -> list[Part]:
-    kinds = sorted({kind_of(path) or "no suffix" for path in paths})
-    if len(kinds) > 1:
-        shown = _listed([path.relative_to(base) for path in paths])
-        raise ValueError(
-            f"{name} has files of several kinds ({', '.join(kinds)}): {shown}. Give those to read "
-            f"as a pattern, such as '*{kinds[-1]}', or as a list"
-        )
     found = []
-    for path in paths:
-        matches = map(_PARTITION.fullmatch, path.relative_to(base).parent.parts)
-        found.append(Part(path, {match[1]: match[2] for match in matches if match}))
-    for part in found:
-        if part.partition.keys() != found[0].partition.keys():
-            one, other = (", ".join(at.partition) or "none" for at in (part, found[0]))
-            raise ValueError(
-                f"{name}: {part.path} and {found[0].path} are in folders of different partitions "
-                f"({one}; {other})"
-            )
+    for path in inside:
+        if path.name not in _MARKERS and not any(part.startswith(".") for part in path.parts):
+            matches = map(_PARTITION.fullmatch, path.parts[:-1])
+            found.append(Part(folder / path, {match[1]: match[2] for match in matches if match}))
+    if not found:
+        raise FileNotFoundError(errno.ENOENT, "There is no file of records", name)
     return found
 
 
@@ -202,37 +140,37 @@ def files_of(value: Any) -> list[Part]:
     Those of folders and patterns such as ``**/*.parquet`` are in natural order of their paths:
     part-2 comes before part-10. A list has its own order.
     """
-    if is_remote(value):
-        return _remote_files(value)
     if isinstance(value, list | tuple):
-        parts = [part for one in value for part in files_of(one)]
-        if any(isinstance(part.path, RemoteFile) for part in parts):
-            return parts
-        seen: dict[str, Path] = {}
-        for part in parts:
-            real = os.path.realpath(part.path)
-            if real in seen:
-                raise ValueError(f"{part.path} is in the list of files twice: leave one out")
-            seen[real] = part.path
-        paths = [part.path.absolute() for part in parts]
-        base = Path(os.path.commonpath([path.parent for path in paths]))
-        among = _checked(paths, base, "the list of files")
-        return [
-            Part(part.path, {**other.partition, **part.partition})
-            for part, other in zip(parts, among, strict=True)
-        ]
-    path = Path(value)
-    if _is_pattern(value):
+        found = [part for one in value for part in files_of(one)]
+        real = [os.path.realpath(str(part.path)) for part in found]
+        for path, again in itertools.pairwise(sorted(real)):
+            if path == again:
+                raise ValueError(f"{path} is in the list of files twice: leave one out")
+    elif re.match(r"[A-Za-z][\w+.-]+://", str(value)):
+        found = _remote_files(str(value))
+    elif _is_pattern(value):
+        fixed = itertools.takewhile(lambda part: not _MAGIC.search(part), Path(value).parts)
         matching = map(Path, glob.iglob(os.fspath(value), recursive=True))
-        found = sorted((p for p in matching if p.is_file() and _is_data(p.name)), key=_natural)
-        if not found:
-            raise FileNotFoundError(errno.ENOENT, "No file matches this pattern", str(value))
-        fixed = itertools.takewhile(lambda part: not _MAGIC.search(part), path.parts)
-        return _checked(found, Path(*fixed), str(value))
-    if not path.is_dir():
-        return [Part(path, {})]
-    inside = (Path(parent, name) for parent, _, names in os.walk(path) for name in names)
-    return _of_folder(path, inside, str(path))
+        found = _of_folder(Path(*fixed), (p for p in matching if p.is_file()), str(value))
+    elif os.path.isdir(value):
+        inside = (Path(parent, name) for parent, _, names in os.walk(value) for name in names)
+        found = _of_folder(Path(value), inside, str(value))
+    else:
+        return [Part(Path(value), {})]
+    first = found[0]
+    for part in found:
+        if kind_of(part.path) != kind_of(first.path):
+            raise ValueError(
+                f"{part.path} and {first.path} are files of several kinds: give those to read as "
+                f"a pattern, such as '*{kind_of(first.path)}', or as a list"
+            )
+        if part.partition.keys() != first.partition.keys():
+            one, other = (", ".join(at.partition) or "none" for at in (part, first))
+            raise ValueError(
+                f"{part.path} and {first.path} are in folders of different partitions ({one}; "
+                f"{other})"
+            )
+    return found
 
 
 # --- several files as one table
@@ -340,8 +278,6 @@ def _order(table: Table, first: Table) -> list[int]:
     """Positions of a table's columns in the order of the first table's."""
     names, wanted = table.names, first.names
     same = (names is None) == (wanted is None) and table.width == first.width
-    if (table.dtypes is None) != (first.dtypes is None):
-        raise ValueError(f"{first.name} and {table.name} are files of different kinds")
     if not same or (names is not None and sorted(names) != sorted(wanted or ())):
         raise ValueError(
             f"{first.name} has {columns_of(first)}, but {table.name} has {columns_of(table)}: "
@@ -357,19 +293,21 @@ def _order(table: Table, first: Table) -> list[int]:
 # --- which kind of table a value is
 
 
-def _is_array_file(value: Any) -> bool:
-    return is_array_file(value) and not os.path.isdir(value)
-
-
 def is_table(value: Any) -> bool:
     """Whether `open_table` opens a value; everything else is an array, or several of them.
 
-    Paths are tables but for those of arrays, and so are lists of such paths, and frames in memory.
+    Paths are tables but for those of arrays, and so are lists of files, folders and patterns, and
+    frames in memory.
     """
     if isinstance(value, list | tuple):
-        return is_several(value) and not any(map(_is_array_file, value))
+        return bool(value) and all(
+            isinstance(part, str | os.PathLike)
+            and is_table(part)
+            and (Path(part).suffix or os.path.isdir(part) or _is_pattern(part))
+            for part in value
+        )
     if isinstance(value, str | os.PathLike):
-        return not _is_array_file(value)
+        return os.path.isdir(value) or not is_array_file(value)
     return is_frame(value)
 
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import bz2
 import csv
-import gzip
 import io
 import itertools
 import lzma
 import re
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -34,47 +30,35 @@ from graphzero.ingest.sources.table import (
 
 # --- compressed files
 
-_KINDS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bzip2", ".xz": "xz"}
+_CODECS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".xz": "xz"}
 _READ_BYTES = 1 << 18
 # What a dictionary of xz may take: twice what `xz -9` needs to decompress.
 _XZ_MEMORY = 256 << 20
-_DAMAGED = (EOFError, zlib.error, lzma.LZMAError, pa.ArrowException)
-
-
-def compression_of(path: PurePath) -> str | None:
-    """The kind of compression that a name ends in: "gzip", "zstd", "bzip2" or "xz"."""
-    return _KINDS.get(path.suffix.lower())
 
 
 def without_compression(path: PurePath) -> PurePath:
     """The name of the file inside: "edges.csv" for "edges.csv.gz"."""
-    return path if compression_of(path) is None else path.with_suffix("")
+    return path.with_suffix("") if path.suffix.lower() in _CODECS else path
 
 
-def open_binary(path: Path) -> BinaryIO:
+def open_binary(path: Path) -> io.BufferedReader:
     """A file as bytes: those that are inside if its name ends in .gz, .zst, .bz2 or .xz.
 
     Files of several members, as ``cat a.gz b.gz`` makes them, are read to their end.
     """
-    kind = compression_of(path)
-    if kind is None:
-        return path.open("rb", buffering=_READ_BYTES)
-    return io.BufferedReader(_Checked(path, kind), _READ_BYTES)
+    codec = _CODECS.get(path.suffix.lower())
+    file: Any = path.open("rb", buffering=0)
+    return io.BufferedReader(
+        file if codec is None else _Decompressed(path, file, codec), _READ_BYTES
+    )
 
 
-def open_text(path: Path) -> TextIO:
-    """The lines of a file, which may be compressed."""
-    return io.TextIOWrapper(open_binary(path), encoding="utf-8-sig", errors="replace", newline="")
-
-
-class _Checked(io.RawIOBase):
+class _Decompressed(io.RawIOBase):
     """A stream of decompressed bytes, whose errors name the file."""
 
-    def __init__(self, path: Path, kind: str) -> None:
-        self._path = path
-        self._kind = kind
-        self._file: Any = path.open("rb")
-        self._stream = _DECOMPRESS[kind](self._file)
+    def __init__(self, path: Path, file: BinaryIO, codec: str) -> None:
+        self._path, self._file, self._codec = path, file, codec
+        self._stream: Any = _Xz(file) if codec == "xz" else pa.CompressedInputStream(file, codec)
 
     def readable(self) -> bool:
         return True
@@ -82,49 +66,44 @@ class _Checked(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         try:
             data = self._stream.read(len(buffer))
-        except (*_DAMAGED, OSError) as error:
+        except (EOFError, lzma.LZMAError, pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno:
                 raise
             raise ValueError(
-                f"{self._path} is not a complete {self._kind} file: {error}. It is damaged, or "
+                f"{self._path} is not a complete {self._codec} file: {error}. It is damaged, or "
                 f"was cut short: download or compress it again"
             ) from None
         buffer[: len(data)] = data
         return len(data)
 
     def close(self) -> None:
-        if not self.closed:
-            self._file.close()
+        self._file.close()
         super().close()
 
 
-class _Members:
-    """The bytes of a bzip2 or xz file of any number of members.
+class _Xz:
+    """The bytes of an xz file of any number of members, which pyarrow does not read.
 
-    Python's own readers take whatever follows a member and is none for its end, without a word.
+    Python's own reader takes whatever follows a member and is none for its end, without a word.
     """
 
-    def __init__(self, file: BinaryIO, new: Callable[[], Any]) -> None:
+    def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._new = new
         self._member: Any = None
         self._rest = b""
 
     def read(self, size: int) -> bytes:
         while True:
-            if self._member is None:
-                block = self._rest or self._file.read(_READ_BYTES)
-                if not block:
-                    return b""
-                self._rest = block.lstrip(b"\0")  # padding
-                if not self._rest:
-                    continue
-                self._member = self._new()
             data = b""
-            if self._member.needs_input:
+            if self._member is None or self._member.needs_input:
                 data, self._rest = self._rest or self._file.read(_READ_BYTES), b""
+            if self._member is None:
+                data = data.lstrip(b"\0")  # padding
                 if not data:
-                    raise EOFError("it ends too soon")
+                    return b""
+                self._member = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+            elif self._member.needs_input and not data:
+                raise EOFError("it ends too soon")
             out: bytes = self._member.decompress(data, size)
             if self._member.eof:
                 self._rest, self._member = self._member.unused_data, None
@@ -132,49 +111,28 @@ class _Members:
                 return out
 
 
-_new_xz = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
-_DECOMPRESS: dict[str, Callable[[BinaryIO], Any]] = {
-    "gzip": lambda file: gzip.GzipFile(fileobj=file),
-    "zstd": lambda file: pa.CompressedInputStream(file, "zstd"),
-    "bzip2": lambda file: _Members(file, bz2.BZ2Decompressor),
-    "xz": lambda file: _Members(file, _new_xz),
-}
-
-
 # --- blocks of whole lines
 
-_LEAST_BYTES = 16
+_LEAST_BLOCK = 16
 _BOM = b"\xef\xbb\xbf"
-_LINE_END = re.compile(rb"\r\n|\n|\r")
 _LONGEST_PARSED_LINE = 16 << 20
 _LONGEST_LINE = 64 << 20
 _TABS = bytes.maketrans(b"\t", b" ")
 
 
 class LineBlocks:
-    """Reads a file in blocks of whole lines, in a buffer that is used again for every block.
-
-    Parameters
-    ----------
-    file : BinaryIO
-        A byte order mark at its begin is left out.
-    skip_lines : int
-        Lines at its begin that are left out.
-    block_bytes : int
-        Of a block; more where a line is longer.
+    """Reads a file on in blocks of whole lines, in a buffer that is used again for every block.
 
     Attributes
     ----------
     buffer : bytearray
-        The block, from its begin; other bytes follow.
+        The block, from its begin; other bytes follow. It grows where a line is longer.
     """
 
-    def __init__(self, file: BinaryIO, skip_lines: int, block_bytes: int) -> None:
-        self.buffer = bytearray(max(block_bytes, _LEAST_BYTES) + PARSE_PADDING)
+    def __init__(self, file: io.BufferedReader, block_bytes: int) -> None:
+        self.buffer = bytearray(max(block_bytes, _LEAST_BLOCK) + PARSE_PADDING)
         self._file = file
         self._filled = 0
-        self._ended = False
-        self._skip(skip_lines)
 
     def fill(self) -> int:
         """Reads on; returns the bytes of whole lines, 0 at the end or before an overlong line.
@@ -182,16 +140,16 @@ class LineBlocks:
         The last line gets a line feed if it has none.
         """
         while True:
-            self._read()
+            room = len(self.buffer) - PARSE_PADDING
+            self._filled += self._file.readinto(memoryview(self.buffer)[self._filled : room])
+            is_end = self._filled < room
+            if is_end and self._filled and self.buffer[self._filled - 1] != ord("\n"):
+                self.buffer[self._filled] = ord("\n")
+                self._filled += 1
             end = self.buffer.rfind(b"\n", 0, self._filled) + 1
-            if end or self._ended or len(self.buffer) > _LONGEST_PARSED_LINE:
+            if end or is_end or len(self.buffer) > _LONGEST_PARSED_LINE:
                 return end
-            self._grow()
-
-    @property
-    def has_more(self) -> bool:
-        """Whether anything is left that has been read."""
-        return self._filled > 0
+            self.buffer += bytes(room)
 
     def take(self, count: int) -> None:
         """Drops whole lines from the block's begin: so many bytes."""
@@ -217,36 +175,6 @@ class LineBlocks:
                 raise ValueError(f"{name} has a line longer than {_LONGEST_LINE >> 20} MiB")
         if begun:
             yield begun
-
-    def _read(self) -> None:
-        space = memoryview(self.buffer)[: len(self.buffer) - PARSE_PADDING]
-        while not self._ended and self._filled < len(space):
-            got = self._file.readinto(space[self._filled :])  # type: ignore[attr-defined]
-            self._filled += got
-            if not got:
-                self._ended = True
-                if self._filled and self.buffer[self._filled - 1] != ord("\n"):
-                    self.buffer[self._filled] = ord("\n")
-                    self._filled += 1
-
-    def _grow(self) -> None:
-        self.buffer += bytes(len(self.buffer) - PARSE_PADDING)
-
-    def _skip(self, count: int) -> None:
-        self._read()
-        if self.buffer.startswith(_BOM):
-            self.take(len(_BOM))
-        while count:
-            found = _LINE_END.search(self.buffer, 0, self._filled)
-            # A line feed may follow a carriage return at the end of what has been read.
-            if (found is None or found.end() == self._filled) and not self._ended:
-                self._read()
-                if self._filled == len(self.buffer) - PARSE_PADDING:
-                    self._grow()
-                    self._read()
-                continue
-            self.take(self._filled if found is None else found.end())
-            count -= 1
 
 
 def cells_between_blanks(line: str) -> list[str]:
@@ -275,7 +203,7 @@ _MATRIX_MARKET = (
     "is a Matrix Market file: its first numbers are sizes, and its ids begin at 1. Read it with "
     "scipy.io.mmread, and give the matrix"
 )
-_COMMENTS = ("#", "%")
+_COMMENTS = (b"#", b"%")
 # In this order, because fields between semicolons may hold decimal commas.
 _DELIMITERS = ("\t", ";", ",")
 
@@ -297,85 +225,66 @@ def csv_records(lines: Iterable[str], delimiter: str) -> Any:
     return csv.reader(lines, delimiter=delimiter)
 
 
-def _has_empty_column(lines: list[str]) -> bool:
-    rows = [line.split("\t") for line in lines]
-    return any(not any(map(str.strip, column)) for column in zip(*rows, strict=False))
-
-
 def _delimiter_of(lines: list[str]) -> str:
     first = lines[0].strip()
     present = [mark for mark in _DELIMITERS if mark in first]
-    between_blanks = {len(cells_between_blanks(line)) for line in lines}
     for mark in present:
         if len({line.count(mark) for line in lines}) == 1:
-            # A column without any cell is none: the tabs are for the eye.
-            padded = mark == "\t" and len(between_blanks) == 1 and _has_empty_column(lines)
-            return WHITESPACE if padded else mark
+            return mark
+    between_blanks = {len(cells_between_blanks(line)) for line in lines}
     if (" " in first or "\t" in first) and (len(between_blanks) == 1 or not present):
         return WHITESPACE
     return present[0] if present else ","
 
 
-def _is_header_of_texts(cells: list[str], strict: bool) -> bool:
-    """As `_is_header` with "auto", where ids may be texts: a record is not taken for a header."""
-    filled = [cell.strip() for cell in cells if cell.strip()]
-    texts = [cell for cell in filled if not is_number(cell)]
-    if not texts or not all(map(looks_like_name, texts)):
-        return False
-    of_ids = bool(find_known(texts, IDS))
-    if strict:
-        known = of_ids or any(is_source_name(c) or is_target_name(c) for c in texts)
-        if known or len(texts) < len(filled):
-            return len(texts) == len(filled)
-        raise ValueError(
-            f"the first line, {','.join(cells)!r:.80}, may be a header or an edge between texts: "
-            f"say header=True or header=False"
-        )
-    if len(texts) < len(filled):  # columns may be named 0, 1, 2, ...
-        numbers = [cell for cell in filled if is_number(cell)]
-        return of_ids and len(texts) == 1 and numbers == [str(i) for i in range(len(numbers))]
-    return of_ids or len(cells) > 1
-
-
 def _is_header(cells: list[str], header: bool | str, strict: bool) -> bool:
     if isinstance(header, bool):
         return header
-    if header == TEXT_IDS:
-        return _is_header_of_texts(cells, strict)
-    filled = [cell for cell in cells if cell.strip()]
+    filled = [cell.strip() for cell in cells if cell.strip()]
     texts = [cell for cell in filled if not is_number(cell)]
     # A first record with a gap or a malformed number is not taken for a header.
-    if not filled or not all(looks_like_name(cell) for cell in texts):
+    if not filled or not all(map(looks_like_name, texts)):
         return False
-    if len(texts) == len(filled):
+    of_ids = bool(find_known(texts, IDS))
+    if len(texts) < len(filled):
+        # Columns of a table may be named 0, 1, 2, ..., beside a name such as "id" or none.
+        numbers = [cell for cell in filled if is_number(cell)]
+        numbered = numbers == [str(i) for i in range(len(numbers))]
+        if header == TEXT_IDS:
+            return of_ids and len(texts) == 1 and numbered and not strict
+        return not strict and not is_number(cells[0]) and (of_ids if texts else numbered)
+    if header != TEXT_IDS or of_ids or not strict:
+        return header != TEXT_IDS or of_ids or len(cells) > 1
+    if any(is_source_name(cell) or is_target_name(cell) for cell in texts):
         return True
-    # Columns of a table may be named 0, 1, 2, ..., beside a name such as "id" or none.
-    if strict or is_number(cells[0]):
-        return False
-    if texts:
-        return len(find_known(texts, IDS)) == 1
-    return filled == [str(i) for i in range(len(cells) - 1)]
+    raise ValueError(
+        f"the first line, {','.join(cells)!r:.80}, may be a header or an edge between texts: "
+        f"say header=True or header=False"
+    )
 
 
-def _first_lines(path: Path) -> tuple[int, str, list[str]]:
-    """Lines above the header or the first record, the last comment in them, and some lines."""
-    with open_text(path) as file:
-        lines = iter(lambda: file.readline(_MAX_LINE), "")
-        above, comment = 0, ""
-        for line in lines:
-            if line.startswith("%%MatrixMarket"):
+def _first_lines(path: Path) -> tuple[int, tuple[int, int], str, list[str]]:
+    """Lines above the header or first record, where it begins and ends, a comment, some lines."""
+    count, size, comment = 0, 0, ""
+    # Every character is a byte, so that lines say where the next one begins.
+    with io.TextIOWrapper(open_binary(path), encoding="latin-1", newline="") as file:
+        for raw in iter(lambda: file.readline(_MAX_LINE), ""):
+            line = raw.encode("latin-1").removeprefix(b"" if size else _BOM)
+            size += len(raw) - len(line)
+            if line.startswith(b"%%MatrixMarket"):
                 raise ValueError(f"{path} {_MATRIX_MARKET}")
-            if line.strip("\r\n") and not line.startswith(_COMMENTS):
+            if line.strip(b"\r\n") and not line.startswith(_COMMENTS):
                 break
-            comment = line.strip("#").strip() if line.startswith("#") else comment
-            above += 1
+            if line.startswith(b"#"):
+                comment = line.decode(errors="replace").strip("#").strip()
+            count, size = count + 1, size + len(line)
         else:
             raise ValueError(f"{path} is empty: it has no columns")
-        more = [one for one in itertools.islice(lines, _SAMPLE_LINES) if one.strip("\r\n")]
-    sample = [line, *more]
+        more = [file.readline(_MAX_LINE).encode("latin-1") for _ in range(_SAMPLE_LINES)]
+    sample = [one.decode(errors="replace") for one in (line, *more) if one.strip(b"\r\n")]
     if "\0" in "".join(sample):
         raise ValueError(f"{path} is not a text file")
-    return above, comment, sample
+    return count, (size, size + len(line)), comment, sample
 
 
 # --- records
@@ -420,7 +329,7 @@ class CsvTable(Table):
         strict: bool = False,
     ) -> None:
         self.path, self.name = path, str(path)
-        lines_above, self.comment, sample = _first_lines(path)
+        lines_above, begins, self.comment, sample = _first_lines(path)
         self.delimiter = _delimiter_of(sample) if delimiter == "auto" else delimiter
         try:
             records = list(csv_records(sample, self.delimiter))
@@ -432,15 +341,13 @@ class CsvTable(Table):
         self.width = len(records[0])
         self.first_record = tuple(body[0]) if body else None
         self.num_records = None if body else 0
-        self._skip_lines = lines_above + named
+        self._lines_above, self._begin = lines_above + named, begins[named]
         self._longest_line = max(len(line) for line in sample)
 
     def locate(self, record: int) -> str:
         """The line of a record, such as "line 7"."""
-        for i, (line, _) in enumerate(self._numbered_records()):
-            if i == record:
-                return f"line {line}"
-        raise ValueError(f"{self.name} has changed while it was read: it has no record {record}")
+        found = itertools.islice(self._numbered_records(), record, None)
+        return f"line {next(found, ['unknown'])[0]}"
 
     def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
         """Pieces of some columns, of the size of a block of lines."""
@@ -449,11 +356,11 @@ class CsvTable(Table):
         block_bytes = min(_MOST_BYTES, max(_LEAST_BYTES, _BYTES_PER_RECORD * max_records))
         try:
             with open_binary(self.path) as file:
-                lines = LineBlocks(file, self._skip_lines, block_bytes)
+                file.read(self._begin)
+                lines = LineBlocks(file, block_bytes)
                 if self._is_plain(columns):
                     yield from self._plain(lines, columns)
-                if lines.fill() or lines.has_more:
-                    yield from self._others(lines.rest(self.name), columns)
+                yield from self._others(lines.rest(self.name), columns)
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno:
                 raise
@@ -512,19 +419,21 @@ class CsvTable(Table):
     def _is_plain(self, columns: Sequence[Column]) -> bool:
         """Whether the core reads these columns, separated by this delimiter."""
         mark = self.delimiter
-        known = all(column.dtype.str in PARSED_DTYPES for column in columns)
-        return known and (mark == WHITESPACE or (mark.isascii() and mark not in _NO_DELIMITERS))
+        return all(column.dtype.str in PARSED_DTYPES for column in columns) and (
+            mark == WHITESPACE or (mark.isascii() and mark not in _NO_DELIMITERS)
+        )
 
     def _numbered_records(self) -> Iterator[tuple[int, list[str]]]:
         """Line number (from 1) and cells of every record, without blank lines."""
-        with open_text(self.path) as file:
-            for _ in range(self._skip_lines):
+        binary = open_binary(self.path)
+        with io.TextIOWrapper(binary, "utf-8-sig", errors="replace", newline="") as file:
+            for _ in range(self._lines_above):
                 file.readline()
             reader = csv_records(file, self.delimiter)
-            end = self._skip_lines
+            end = self._lines_above
             try:
                 for cells in reader:
-                    begin, end = end + 1, self._skip_lines + reader.line_num
+                    begin, end = end + 1, self._lines_above + reader.line_num
                     if cells:
                         yield begin, cells
             except csv.Error as error:
@@ -536,10 +445,9 @@ class CsvTable(Table):
             place = f"{self.path}, line {line}"
             if len(cells) != self.width:
                 mark = self.delimiter if len(self.delimiter) == 1 else " "
-                text = _shorten(mark.join(cells))
                 return (
                     f"{place}: {len(cells)} columns, but the first record has {self.width}: "
-                    f"{text!r}"
+                    f"{mark.join(cells)!r:.60}"
                 )
             for column in columns:
                 fault = _fault(cells[column.index], column)
@@ -551,18 +459,13 @@ class CsvTable(Table):
 # --- bad cells
 
 _INTEGER = re.compile(r"-?[0-9]+")
-_SHOWN = 60
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
 def _fault(cell: str, column: Column) -> str | None:
     text = cell.strip(" \t")
     if column.is_raw:
         if "\ufffd" in text:
-            return f"'{_shorten(text)}' is no valid UTF-8"
+            return f"'{text:.60}' is no valid UTF-8"
         return None if text else f"an empty cell is not {column.expected()}"
     if column.dtype.kind == "f":
         valid = is_number(text)
@@ -575,4 +478,4 @@ def _fault(cell: str, column: Column) -> str | None:
         return None
     if not text:
         return f"an empty cell is not {column.expected()}"
-    return f"'{_shorten(text)}' is not {column.expected()}"
+    return f"'{text:.60}' is not {column.expected()}"

@@ -6,7 +6,6 @@ Only this module of the build imports torch, and only for such files: pickles ar
 
 from __future__ import annotations
 
-import errno
 import os
 import pickle
 import zipfile
@@ -18,7 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.sources.sparse_matrix import SparseMatrix
+from graphzero.ingest.sources.sparse_matrix import SparseMatrix, matrix_of
+from graphzero.ingest.sources.table import reading
 from graphzero.store.format import BFLOAT16
 
 _MOST_UNMAPPED_BYTES = 64 << 20
@@ -48,20 +48,19 @@ def array_of_tensor(tensor: Any, name: str) -> npt.NDArray[Any]:
 def matrix_of_tensor(tensor: Any, name: str) -> SparseMatrix:
     """A sparse tensor of two dimensions, not copied."""
     kind = str(tensor.layout).removeprefix("torch.sparse_")
-    if tensor.ndim != 2 or kind not in ("coo", "csr", "csc"):
-        raise ValueError(
-            f"{name} is a sparse tensor of layout {tensor.layout} and shape {tuple(tensor.shape)}: "
-            f"edges are a matrix, tensor.to_sparse_csr()"
-        )
     tensor = tensor.detach()
+    parts: dict[str, Any] = {}
     if kind == "coo":
-        parts = (*tensor._indices(), tensor._values())
-    elif kind == "csr":
-        parts = tensor.crow_indices(), tensor.col_indices(), tensor.values()
-    else:
-        parts = tensor.ccol_indices(), tensor.row_indices(), tensor.values()
-    shape = int(tensor.shape[0]), int(tensor.shape[1])
-    return SparseMatrix(name, kind, shape, *(array_of_tensor(part, name) for part in parts))
+        parts = dict(zip(("row", "col"), tensor._indices(), strict=False))
+        parts["data"] = tensor._values()
+    elif kind in ("csr", "csc"):
+        rows, columns = ("crow", "col") if kind == "csr" else ("ccol", "row")
+        parts = {
+            "indptr": getattr(tensor, f"{rows}_indices")(),
+            "indices": getattr(tensor, f"{columns}_indices")(),
+            "data": tensor.values(),
+        }
+    return matrix_of(name, kind, tensor.shape, lambda part: array_of_tensor(parts[part], name))
 
 
 def array_of(value: Any, name: str) -> npt.NDArray[Any] | SparseMatrix:
@@ -109,21 +108,20 @@ def load_torch(path: Path, classes: Sequence[Any] = ()) -> Any:
             f"{path} has {size:,} bytes in a form that cannot be mapped, torch's old format or "
             f"NumPy arrays. {_AGAIN}"
         )
-    more = {"mmap": True} if mapped else {}
-    try:
-        with _allowed([*classes, *_numpy_constructors()]):
-            return torch.load(os.fspath(path), map_location="cpu", weights_only=True, **more)
-    except pickle.UnpicklingError as error:
-        raise ValueError(_refusal(path, str(error))) from None
-    except MemoryError:
-        raise
-    except OSError as error:
-        if error.errno in (None, errno.EINVAL):  # torch's reader at a file that ends too early
-            raise ValueError(f"{path} is not a complete torch file: {error}") from None
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
-    except Exception as error:  # of torch's reader, which raises many kinds
-        reason = str(error).partition(". ")[0][:200] or type(error).__name__
-        raise ValueError(f"{path} is not a complete torch file: {reason}") from None
+    with reading(path, "torch file"), _allowed([*classes, *_numpy_constructors()]):
+        try:
+            return torch.load(
+                os.fspath(path), map_location="cpu", weights_only=True, mmap=mapped or None
+            )
+        except pickle.UnpicklingError as error:
+            found = str(error).partition("GLOBAL ")[2].partition(" was not")[0]
+            if not found:
+                raise
+    raise ValueError(
+        f"{path} has an object of {found}, and only tensors and NumPy arrays, also in "
+        f"dictionaries, are read, so that no code in a file is executed. {_AGAIN}; "
+        f"graphzero.pyg.from_data takes graphs of PyG"
+    )
 
 
 def _allowed(classes: Sequence[Any]) -> AbstractContextManager[Any]:
@@ -141,15 +139,3 @@ def _numpy_constructors() -> list[Any]:
     modules = ("numpy.core.multiarray", "numpy._core.multiarray")
     names = [(reconstruct, f"{module}._reconstruct") for module in modules]
     return [*names, np.ndarray, np.dtype, *dtypes, bytes]  # of an empty array
-
-
-def _refusal(path: Path, text: str) -> str:
-    at = text.find("Unsupported global")
-    if at < 0:
-        return f"{path} is not a torch file that is read, or not complete: {text[:80]}. {_AGAIN}"
-    found = text[at:].split(" was not")[0].split("GLOBAL ")[-1]
-    return (
-        f"{path} has an object of {found}, and only tensors and NumPy arrays, also in "
-        f"dictionaries, are read, so that no code in a file is executed. {_AGAIN}; "
-        f"graphzero.pyg.from_data takes graphs of PyG"
-    )
