@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import pickle
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch_geometric")
@@ -13,6 +15,7 @@ import torch
 from torch_geometric.data import Data, HeteroData
 
 import graphzero as gz
+from graphzero.graph import stores
 from graphzero.pyg import NeighborLoader, from_data
 
 NODES, EDGES = 60, 400
@@ -66,7 +69,10 @@ def test_every_name_and_value_of_a_graph(tmp_path):
         assert torch.equal(again.val_mask, data.valid_mask)
         assert again.train_idx.tolist() == data.train_mask.nonzero().view(-1).tolist()
         assert again.pos is None
-        for name, of in (("foo", "no 'foo'; it has x, y"), ("coalesce", "before `from_data`")):
+        for name, of in (
+            ("foo", "no 'foo'; it has x, y"),
+            ("coalesce", "before `from_data`"),
+        ):
             with pytest.raises(AttributeError, match=of):
                 getattr(again, name)
         with pytest.raises(KeyError, match="no 'foo'"):
@@ -101,6 +107,11 @@ def found_in(store):
     return [(name, value) for name, value in store.items() if name != "num_nodes"]
 
 
+def _of_worker(ds, queue):
+    batch = next(iter(NeighborLoader(ds, [3], "train", batch_size=8)))
+    queue.put((batch.k, batch.train_mask.tolist(), same(ds.parts[0], torch.ones(2))))
+
+
 def test_batches_masks_and_copies(tmp_path):
     data = homogeneous()
     from_data(data, tmp_path).close()
@@ -119,6 +130,18 @@ def test_batches_masks_and_copies(tmp_path):
         assert not pickle.loads(pickle.dumps(ds)).parts[0].any()
         with pytest.raises(TypeError, match="leave the index out"):
             ds[0]
+
+
+@pytest.mark.extended
+def test_a_process_that_is_spawned_has_them(tmp_path):
+    from_data(homogeneous(), tmp_path).close()
+    with gz.open(tmp_path) as ds:
+        context = multiprocessing.get_context("spawn")
+        queue = context.SimpleQueue()
+        process = context.Process(target=_of_worker, args=(ds, queue))
+        process.start()
+        assert queue.get()[::2] == (7, True)
+        process.join()
 
 
 def test_what_no_file_holds_is_named(tmp_path):
@@ -147,6 +170,24 @@ def test_names_that_mean_something_else_here(tmp_path):
         assert torch.equal(batch.features, data.features[batch.n_id])
 
 
+def test_other_builds_have_the_names_too(tmp_path):
+    rng = np.random.default_rng(0)
+    ends, values = rng.integers(0, NODES, (2, EDGES)), np.arange(EDGES)
+    options = {"num_nodes": NODES, "splits": {"train": [3, 1]}}
+    with gz.build(tmp_path, {"edge_index": ends, "n": values}, **options) as ds:
+        # in another order, without stored positions: each edge has its own value
+        assert torch.equal(torch.from_numpy(ends)[:, ds.n], ds.edge_index)
+        assert sorted(ds.n.tolist()) == values.tolist()
+        assert (ds.train_mask.nonzero().view(-1).tolist(), ds.x) == ([1, 3], None)
+
+
+def test_large_attributes_are_told(tmp_path, monkeypatch):
+    with from_data(homogeneous(), tmp_path) as ds:
+        monkeypatch.setattr(stores, "_LARGE", 1000)
+        with pytest.warns(UserWarning, match=r"data\.x reads all of x from disk .* 1\.2 kB"):
+            _ = ds.x
+
+
 def test_a_damaged_file_of_these_values_is_named(tmp_path):
     from_data(homogeneous(), tmp_path).close()
     for value in (0, 7, 255):
@@ -161,8 +202,16 @@ def test_how_they_are_shown(tmp_path):
         for part in ("num_nodes=60", "edge_index=[2, 400]", "x=[60, 5] float32", "half=[60, 2] b"):
             assert part in shown
         assert "\n" not in shown
-        assert {"x", "edge_index", "train_mask", "num_features", "splits", "k"} <= set(dir(ds))
+        names = dir(ds)
+        assert {"x", "edge_index", "train_mask", "num_features", "splits", "k"} <= set(names)
+        assert not [n for n in names if n.startswith("_") or n in ("mappings", "of_types")]
+        loader = NeighborLoader(ds, [3, 2], "train", batch_size=8, shuffle=True)
+        assert repr(loader).startswith("NeighborLoader(num_neighbors=[3, 2], num_seeds=")
     with from_data(typed(), tmp_path / "b") as ds:
         assert "paper={ num_nodes=60, x=[60, 5] float32" in repr(ds)
         assert "(author, writes, paper)={ edge_index=[2, 400], edge_attr=[400, 2]" in repr(ds)
+        assert "x" not in dir(ds)
         assert {"x", "train_mask", "num_nodes"} <= set(dir(ds["paper"]))
+        for change in (lambda: setattr(ds["paper"], "x", 1), lambda: setattr(ds, "title", "")):
+            with pytest.raises(AttributeError, match="cannot be set.*before from_data"):
+                change()

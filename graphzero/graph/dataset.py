@@ -52,6 +52,12 @@ _Part = TypeVar("_Part", NodeStore, EdgeStore)
 OF_DATA = frozenset({"edge_weight", "edge_attr", "edge_time", "edge_type", "time", "pos", "face"})
 
 
+_OF_ONE_TYPE = (
+    *("attributes", "driving", "edge_attributes", "edge_index", "edge_splits", "features"),
+    *("graph", "labels", "lookup", "node_ids", "num_classes", "splits"),
+)
+
+
 def _only(stores: Mapping[Any, _Part]) -> _Part:
     """The nodes or the edges of a graph without types."""
     if not {NODES, EDGES} & stores.keys():
@@ -234,6 +240,12 @@ class Dataset(Named, ClosedAtExit):
     @property
     def _stores(self) -> dict[Any, NodeStore | EdgeStore]:
         return {**self.nodes, **self.edges}
+
+    def __dir__(self) -> list[str]:
+        hidden: set[str] = set()
+        if self.is_typed:
+            hidden = set(_OF_ONE_TYPE).union(*self._stores.values()) - self.kept().keys()
+        return sorted(set(super().__dir__()) - hidden)
 
     def keys(self) -> list[str]:
         """Names of all attributes, also of those that only some types have."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import pickle
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
-from graphzero.errors import FormatError
+from graphzero.errors import FormatError, user_line
 from graphzero.graph.features import FeatureStore, StoredIds
 from graphzero.graph.graph import Graph
 from graphzero.graph.user_input import (
@@ -34,6 +35,7 @@ from graphzero.graph.user_input import (
 from graphzero.store.format import BFLOAT16, dtype_name
 from graphzero.store.id_table import IdTable
 from graphzero.store.manifest import EDGE_TIME, EDGE_WEIGHT, Driving, EdgeType
+from graphzero.units import format_bytes
 
 if TYPE_CHECKING:
     import torch
@@ -41,6 +43,14 @@ if TYPE_CHECKING:
 
 # What torch, and the checks of what it has read, may raise.
 _NOT_READ = (RuntimeError, ValueError, TypeError, AttributeError, EOFError, pickle.PickleError)
+_LARGE = 10**9  # bytes, of which a user is told before they are read
+# What other packages use of a graph, and no script does.
+_INTERNAL = (
+    *("all_edges", "any_tuning", "deleted", "edge_type_of", "edges_at", "extras", "files"),
+    *("have_extras", "is_hot", "is_in", "keeps_order_of", "kept", "mappings", "masks"),
+    *("of_types", "order_identity", "require_unedited", "require_untyped", "shadowed", "shapes"),
+    *("split_named", "to_stored", "to_user", "tuning_mismatch", "warn_of_direction", "watched"),
+)
 _SPLIT_NAME = re.compile(r"(\w+)_(mask|idx|index)")
 _SEED_EDGES = re.compile(r"(\w+_)?edge_(index|label|label_index|label_time)")
 
@@ -148,6 +158,20 @@ class Extras:
         return dict(self._content.get("splits", {}).get(key, {}))
 
 
+def require_room(name: str, count: int, bytes_each: int) -> None:
+    """Raises a MemoryError where an attribute cannot be read whole, and warns of a large one."""
+    what = f"rows of data.{name}, read whole: a batch of a loader has the rows of its nodes"
+    _core.require_memory(count, bytes_each, what)
+    if count * bytes_each > _LARGE:
+        size = format_bytes(count * bytes_each)
+        warnings.warn(
+            f"data.{name} reads all of {name} from disk into memory, {size}: "
+            f"batches of a loader have the rows of their nodes",
+            UserWarning,
+            stacklevel=user_line(),
+        )
+
+
 def missing(name: str, names: Iterable[str]) -> AttributeError:
     """The error for a name that a stored graph lacks, as a whole or of a type."""
     return AttributeError(
@@ -179,7 +203,8 @@ class Named:
         return name in self.keys()
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *self.keys()})
+        names = {name for name in super().__dir__() if not name.startswith("_")}
+        return sorted(names.difference(_INTERNAL) | set(self.keys()))
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Refuses all but the ids and the number that batches have anyway."""
@@ -409,8 +434,7 @@ class NodeStore(_Store):
         return bits
 
     def _rows(self, name: str, store: FeatureStore) -> npt.NDArray[Any]:
-        what = f"rows of data.{name}, read whole: a batch of a loader has the rows of its nodes"
-        _core.require_memory(store.num_nodes, store.row_bytes, what)
+        require_room(name, store.num_nodes, store.row_bytes)
         return store.gather_stored(self.to_stored(np.arange(self.num_nodes)), None, 1)
 
     @property
@@ -514,10 +538,11 @@ class EdgeStore(_Store):
     @property
     def edge_index(self) -> torch.Tensor:
         """All edges, (2, num_edges) int64: the user's ids, sources above targets."""
+        require_room("edge_index", 2 * self.num_edges, 8)
         return self.watched.watch("edge_index", self.all_edges())
 
     def _rows(self, name: str, store: FeatureStore) -> npt.NDArray[Any]:
-        _core.require_memory(2 * store.num_nodes, max(8, store.row_bytes), name)
+        require_room(name, store.num_nodes, store.row_bytes)
         return store.gather_stored(self._by_position()[1], None, 1)
 
     @property
