@@ -7,8 +7,10 @@ import pytest
 import torch
 
 import graphzero as gz
+from graphzero.loader import epochs
 
 pandas = pytest.importorskip("pandas")
+sparse = pytest.importorskip("scipy.sparse")
 geometric = pytest.importorskip("torch_geometric")
 pytestmark = pytest.mark.no_asan
 
@@ -20,12 +22,17 @@ X = np.arange(8, dtype=np.float32).reshape(4, 2)
 CLASSES = ["u", "v", "u", "w"]
 NEGATIVE = np.float32([1, -1, 1, 1, 1])
 FRAME = pandas.DataFrame({"src": EDGES[0], "dst": EDGES[1], "amount": NEGATIVE})
+MATRIX = sparse.coo_matrix((np.ones(5), EDGES), shape=(4, 4))
 LETTERS = pandas.DataFrame({"src": TEXTS[EDGES[0]], "dst": TEXTS[EDGES[1]]})
+CATEGORIES = LETTERS.astype("category")  # each column has codes of its own
+INDEXED = FRAME[["src", "dst"]].set_index("src")
+KINDS = pandas.Series(pandas.Categorical(CLASSES))
 ENDS = torch.tensor(EDGES)
 MASK, NODES = np.array([True, False, True, False]), [0, 1, 2, 3]
 AMOUNT = "edge_attrs=['amount']"
 VIEW = "array.view([('bfloat16', '<u2')])"
-BITS = X.astype(np.float16).view("V2")
+BITS, TENSOR = X.astype(np.float16).view("V2"), torch.tensor(X).to_sparse()
+YIELDED = {"src": EDGES[0], "dst": EDGES[1], "w": np.float32([1, 2, 3, 4, 5])}
 WEIGHTED = {"edge_index": EDGES, "edge_weight": NEGATIVE}
 
 
@@ -46,9 +53,14 @@ TO_MAP, NAMED = {"ids": "map"}, pairs_of(TEXTS[EDGES])
 NUMBERS = np.unique(CLASSES, return_inverse=True)[1]
 BUILDS = {
     "texts": ({"edges": LETTERS}, "ids='map'", TO_MAP, NAMED),
+    "array of texts": ({"edges": TEXTS[EDGES].T}, "ids='map'", TO_MAP, NAMED),
+    "categories": ({"edges": CATEGORIES}, "ids='map'", TO_MAP, NAMED),
     "sparse ids": ({"edges": SPARSE}, "ids='map'", TO_MAP, pairs_of(SPARSE)),
+    "negative ids": ({"edges": -EDGES}, "ids='map'", TO_MAP, pairs_of(-EDGES)),
     "floats": ({"edges": EDGES * 1.0}, "edges.astype(numpy.int64)", {"edges": EDGES}, PAIRS),
     "columns": ({"edges": SMALL}, "{'edge_index': edges}", {"edges": {"edge_index": SMALL}}, None),
+    "records": ({"edges": SMALL.T}, "edges.T}", {"edges": {"edge_index": SMALL.T.T}}, None),
+    "index": ({"edges": INDEXED}, "reset_index()", {"edges": INDEXED.reset_index()}, PAIRS),
     "negative column": (
         *(
             {"edges": FRAME, "weight": "amount"},
@@ -60,10 +72,26 @@ BUILDS = {
         *({"edges": WEIGHTED}, "weight_attrs=[]"),
         *({"weight_attrs": []}, {"edge_weight": NEGATIVE}),
     ),
+    "yielded": (
+        *({"edges": iter([EDGES]), "weight": "w"}, "{'src': ..., 'dst': ..., 'weight': ...}"),
+        *({"edges": iter([YIELDED])}, {"edge_weight": YIELDED["w"]}),
+    ),
+    "beside": (
+        *({"edges": np.vstack([EDGES, YIELDED["w"]]).T}, "{'edge_index': ..., 'weight': ...}"),
+        *({"edges": {"edge_index": EDGES, "weight": YIELDED["w"]}}, {"weight": YIELDED["w"]}),
+    ),
     "unused": ({"edges": FRAME}, AMOUNT, {"edge_attrs": ["amount"]}, {"amount": NEGATIVE}),
+    "matrix": ({"edges": MATRIX, **TO_MAP}, "leave out ids='map'", {"ids": "dense"}, PAIRS),
+    "dense": ({"features": TENSOR}, "to_dense()", {"features": TENSOR.to_dense()}, {"x": X}),
     "labels": (
         {"labels": CLASSES},
         "numpy.unique(labels, return_inverse=True)[1]",
+        {"labels": NUMBERS},
+        {"y": NUMBERS},
+    ),
+    "series": (
+        {"labels": KINDS},
+        "numpy.unique(column, return_inverse=True)[1]",
         {"labels": NUMBERS},
         {"y": NUMBERS},
     ),
@@ -131,6 +159,37 @@ def test_advice_on_seeds_and_walks_gives_those_that_were_meant(tmp_path):
     assert both.graph.random_walk([1], 2).ravel().tolist() == [1, 2, 3]
 
 
+def test_advice_on_weights_and_times_lets_them_drive_the_sampling(tmp_path):
+    ds = stored(tmp_path / "ds")
+    refused("weight_attrs='amount'", seeds_of, ds, weight_attr="amount")
+    ds = stored(tmp_path / "weights", weight_attrs="amount")
+    assert seeds_of(ds, weight_attr="amount") == [0, 1, 2, 3]
+    refused("time_attrs='when'", seeds_of, ds, time_attr="when")
+    ds = stored(tmp_path / "times", time_attrs="when")
+    refused("give input_time", seeds_of, ds, time_attr="when")
+    times = {"time_attr": "when", "input_time": np.array([9, 9, 0, 9])}
+    batch = next(iter(gz.NeighborLoader(ds, [-1], batch_size=4, **times)))
+    assert sorted(batch.e_id.tolist()) == [0, 2, 3]  # nothing after time 0 for node 2
+
+
+def test_advice_on_ranks_and_batches_gives_each_seed_once(tmp_path, monkeypatch):
+    ds = stored(tmp_path / "ds")
+    ranks = [{"rank": r, "world_size": 2, "batch_size": 2} for r in (0, 1)]
+    refused("need the same seed=", seeds_of, ds, **ranks[0])
+    assert sorted(seeds_of(ds, **ranks[0], seed=1) + seeds_of(ds, **ranks[1], seed=1)) == NODES
+    for size, options in ((3, {"even": False}), (5, {"drop_last": False, "even": False})):
+        bad = {**ranks[0], "seed": 1, "batch_size": size, "drop_last": True}
+        refused("drop_last=False, or, if there is a full batch, even=False", seeds_of, ds, **bad)
+        assert seeds_of(ds, **{**bad, **options}) == NODES[:size]
+    monkeypatch.setattr(epochs, "current_group", lambda: (1, 2))
+    refused("distributed=False gives this rank all its seeds", seeds_of, ds)
+    assert seeds_of(ds, distributed=False) == NODES
+    refused("subgraph_type='bidirectional'", seeds_of, ds, subgraph_type="bidirectional")
+    batch = next(iter(gz.NeighborLoader(ds, [-1], batch_size=4, distributed=False)))
+    both = geometric.utils.to_undirected(batch.edge_index)
+    assert pairs_of(both) == PAIRS | {(b, a) for a, b in PAIRS}
+
+
 def test_advice_on_graphs_of_pyg_gives_the_graph_that_was_meant(tmp_path):
     from graphzero.pyg import NeighborLoader, from_data
 
@@ -148,6 +207,14 @@ def test_advice_on_graphs_of_pyg_gives_the_graph_that_was_meant(tmp_path):
     data = from_data(data_of(train_mask=torch.tensor(MASK)), tmp_path / "store")
     mask = data.train_mask.clone().fill_(True)
     assert seeds_of(data, NeighborLoader, input_nodes=mask) == seeds_of(data) == NODES
+    targets = torch.sparse_coo_tensor(ENDS.flip(0), torch.ones(5), (4, 4))
+    refused("name it adj_t", kept, data_of(targets), "targets")
+    assert kept(data_of(None, adj_t=targets.coalesce()), "targets") == PAIRS
+    refused(
+        "torch_geometric.utils.to_edge_index(edge_index)[0]", kept, data_of(targets.T), "sources"
+    )
+    ends = geometric.utils.to_edge_index(targets.T.coalesce())[0]
+    assert kept(data_of(ends), "sources") == PAIRS
     twice = data_of(torch.hstack([ENDS, ENDS]))
     refused("data = data.coalesce()", kept, twice, "once", coalesce=True)
     assert kept(twice.coalesce(), "once") == PAIRS
