@@ -370,6 +370,7 @@ PAIR = (np.array([0, 1, 2]), np.array([1, 2, 0]))
         ([np.zeros((3, 3), int)], r"chunk 0 is an array of shape \(3, 3\)"),
         ([np.zeros((2, 2), int)], r"chunk 0 is an array of shape \(2, 2\)"),
         ([np.zeros((2, 3), int), np.zeros((3, 2), int)], r"chunk 1 is an array of shape \(3, 2\)"),
+        ([PAIR, (PAIR[0] > 0, PAIR[1] > 0)], "chunk 1 .* columns are not those of chunk 0"),
         ([PAIR, {"src": PAIR[0], "dst": PAIR[1]}], "chunk 1 .* columns are not those of chunk 0"),
         ([{"src": PAIR[0], "dst": PAIR[1]}, PAIR], "columns are not those of chunk 0, src, dst"),
         ([{"src": PAIR[0], "dst": PAIR[1], "weight": [1.0, -2, 3]}], "record 1: weight -2.0"),

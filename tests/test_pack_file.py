@@ -217,7 +217,7 @@ def test_full_disk(ds, small_disk, monkeypatch):
         assert out.read_bytes() == before
         assert os.listdir(small_disk) == ["p.gd"]
 
-    check_full("no room for")
+    check_full("No space left")
     header = packing.pack_header
     monkeypatch.setattr(  # all batches seem to be smaller than they are
         packing, "pack_header", lambda store, rows, *more: header(store, 0, *more)
@@ -257,7 +257,7 @@ def test_the_command(folder, tmp_path, capfd):
     assert run(*words) == 1
     assert "exists" in capfd.readouterr().err
     for more, message in (
-        (["--split", "nope"], "no split 'nope'; there are ['train']"),
+        (["--split", "nope"], "'nope' is no split of the dataset: there are ['train']"),
         (["--resident", "2.5"], "fraction from 0 to 1"),
         (["--resident", "much"], "is not a size"),
     ):

@@ -427,7 +427,8 @@ _PAIR = ["first of a pair", "second of a pair"]  # of columns without names
 
 
 def _batches_of(chunks: Iterator[Any], name: str, is_edge_index: bool) -> Iterator[pa.RecordBatch]:
-    names, axis = None, 0 if is_edge_index else None  # of the array, along which the ends are
+    names, of_first = None, None  # columns, and which of them are booleans
+    axis = 0 if is_edge_index else None  # of the array, along which the ends are
     for number, chunk in enumerate(chunks):
         where = f"{name}, chunk {number}"
         if isinstance(chunk, np.ndarray) or hasattr(chunk, "detach"):
@@ -440,8 +441,9 @@ def _batches_of(chunks: Iterator[Any], name: str, is_edge_index: bool) -> Iterat
                 sources, targets = map(np.asarray, chunk)
                 chunk = pa.table([sources, targets], _PAIR)
             table = open_frame(chunk, "edge", once=True)
-            names = names or table.schema.names
-            if sorted(table.schema.names) != sorted(names):
+            flags = {field.name for field in table.schema if pa.types.is_boolean(field.type)}
+            names, of_first = names or table.schema.names, flags if of_first is None else of_first
+            if sorted(table.schema.names) != sorted(names) or flags != of_first:
                 raise ValueError(f"its columns are not those of chunk 0, {', '.join(names)}")
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise ValueError(

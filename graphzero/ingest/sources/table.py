@@ -391,9 +391,9 @@ def reading(name: object, what: str) -> Iterator[None]:
     """Turns what readers raise for a damaged file, which is of many kinds, into one error."""
     try:
         yield
-    except MemoryError:
-        raise
     except Exception as error:
+        if isinstance(error, MemoryError) and error.args:  # without: Python's parser, of a header
+            raise
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise OSError(error.errno, error.strerror, str(error.filename or name)) from None
         reason = str(error)[:400] or type(error).__name__
