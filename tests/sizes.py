@@ -36,18 +36,16 @@ MODULES_OF_A_CSV = 20
 MODULES_OF_A_BATCH = 22
 # Above its limit still: it may shrink, and must not grow. A line goes when its limit holds.
 REACHED = {
-    "Python in graphzero/": 20_873,
-    "tests/": 30_448,
-    "(front): lines": 441,
-    "store: lines": 1379,
-    "graph: lines": 1580,
+    "Python in graphzero/": 18_860,
+    "tests/": 28_760,
+    "(front): lines": 417,
+    "store: lines": 1184,
+    "graph: lines": 1331,
     "loader: lines": 2835,
-    "packs: lines": 577,
-    "ingest: lines": 6929,
+    "packs: lines": 420,
+    "ingest: lines": 6303,
     "pyg: lines": 845,
-    "report: lines": 2469,
     "training: lines": 547,
-    "commands: lines": 1046,
 }
 
 
