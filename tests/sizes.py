@@ -41,7 +41,7 @@ REACHED = {
     "(front): lines": 417,
     "store: lines": 1184,
     "graph: lines": 1331,
-    "loader: lines": 2835,
+    "loader: lines": 2841,
     "packs: lines": 420,
     "ingest: lines": 6303,
     "pyg: lines": 845,
