@@ -141,6 +141,12 @@ def test_ids_of_splits_and_many_splits_at_once(tmp_path):
         assert ds.splits["train"].tolist() == ids.tolist()
         assert torch.equal(ds.test_mask[:, 1], data.test_mask[:, 1])
         assert torch.equal(ds.valid_mask, data.valid_mask)
+    data.val_idx = data.valid_mask.nonzero().view(-1).flip(0)
+    with pytest.warns(UserWarning, match="is no split"), from_data(data, tmp_path / "both") as ds:
+        assert torch.equal(ds.val_idx.sort()[0], ds.valid_mask.nonzero().view(-1))
+    data.val_idx = data.val_idx[1:]
+    with pytest.raises(ValueError, match="valid_mask and val_idx both name the split 'val'"):
+        from_data(data, tmp_path / "other")
 
 
 class OneGraph(InMemoryDataset):

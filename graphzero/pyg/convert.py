@@ -379,8 +379,15 @@ def _add_split(nodes: _Part, name: str, value: Any, where: str) -> bool:
     array = _as_array(torch.as_tensor(value), f"{where}{name}")
     is_mask = array.dtype == np.bool_ and array.shape == (nodes.count,)
     if is_mask or (array.ndim == 1 and array.dtype.kind in "iu" and not name.endswith("_mask")):
-        nodes.splits[_SPLIT_NAMES[name]] = array
-        nodes.masks[name] = _SPLIT_NAMES[name]
+        split = _SPLIT_NAMES[name]
+        earlier = nodes.splits.setdefault(split, array)
+        if earlier is not array and not np.array_equal(_ids_of(earlier), _ids_of(array)):
+            other = next(one for one, of in nodes.masks.items() if of == split)
+            raise ValueError(
+                f"{where}{other} and {name} both name the split {split!r}, and have different "
+                f"nodes: remove one of them, or give it a name of its own before from_data"
+            )
+        nodes.masks[name] = split
         return True
     warnings.warn(
         f"{where}{name} of shape {array.shape} is no split, which is a mask of {nodes.count:,} "
@@ -389,6 +396,11 @@ def _add_split(nodes: _Part, name: str, value: Any, where: str) -> bool:
         stacklevel=user_line(),
     )
     return False
+
+
+def _ids_of(split: Array) -> Array:
+    """The nodes of a split that is a mask or ids, ascending."""
+    return np.flatnonzero(split) if split.dtype == np.bool_ else np.unique(split)
 
 
 def _can_save(value: Any) -> bool:

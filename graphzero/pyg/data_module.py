@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from graphzero.graph.dataset import Dataset
-from graphzero.loader.arguments import as_seed_nodes
-from graphzero.pyg.loaders import NeighborLoader, check_stored
+from graphzero.loader.arguments import as_dataset, as_seed_nodes
+from graphzero.pyg.loaders import NeighborLoader
 
 if TYPE_CHECKING:
     _Base = Any
@@ -94,7 +94,7 @@ class DataModule(_Base):  # type: ignore[misc]
         **kwargs: Any,
     ) -> None:
         super().__init__()
-        check_stored(data, "DataModule")
+        as_dataset(data)
         _refuse_foreign(kwargs)
         self.data = data
 

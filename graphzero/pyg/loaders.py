@@ -11,37 +11,17 @@ import numpy as np
 import torch
 import torch_geometric.loader as of_pyg
 from torch.utils.data import DataLoader
-from torch_geometric.data import Data, HeteroData
 
 import graphzero.loader.neighbor_loader as ready
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.stores import is_seed_edges
 from graphzero.graph.user_input import IdArray
+from graphzero.loader.arguments import as_dataset
 from graphzero.loader.mini_batch import MiniBatch, TypedMiniBatch
 from graphzero.loader.neighbor_dataset import SeedDataset
 from graphzero.loader.neighbor_loader import SeedLoader
 
 AnyBatch = MiniBatch | TypedMiniBatch
-
-
-def check_stored(data: Any, name: str) -> None:
-    """Refuses a graph in memory, and shows the line that stores it.
-
-    Raises
-    ------
-    TypeError
-    """
-    if isinstance(data, Data | HeteroData):
-        raise TypeError(
-            f"{name} samples a graph that is stored in files, and this one is in memory. Add "
-            f"before it:\n\n    from graphzero.pyg import from_data\n"
-            f'    data = from_data(data, "store")\n'
-        )
-    if isinstance(data, tuple):
-        raise TypeError(
-            f"{name} takes no (FeatureStore, GraphStore): it takes the result of "
-            f"graphzero.pyg.from_data, or a dataset that graphzero.build has written"
-        )
 
 
 def _complete(output: Any, data: Dataset) -> None:
@@ -96,7 +76,7 @@ class _PyGLoader(SeedLoader):
 
     def _take(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         taken = dict(arguments)
-        check_stored(taken["other"].get("data", taken["dataset"]), type(self).__name__)
+        as_dataset(taken["other"].get("data", taken["dataset"]))
         if all(taken[name] is None for name in ("distributed", "rank", "world_size")):
             taken["distributed"] = False
         return super()._take(taken)

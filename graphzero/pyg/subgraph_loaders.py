@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,10 @@ from graphzero.graph.graph import Graph
 from graphzero.graph.user_input import IdArray
 from graphzero.io.memory import available_memory
 from graphzero.io.row_io import RowKey
+from graphzero.loader.arguments import as_dataset
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.subgraph_loader import SingleNodes, SubgraphDataset, SubgraphLoader
-from graphzero.pyg.loaders import AnyBatch, NeighborLoader, _PyGLoader, check_stored
+from graphzero.pyg.loaders import AnyBatch, NeighborLoader, _PyGLoader
 from graphzero.store.manifest import EDGES, NODES
 from graphzero.store.outputs import replaced_file
 from graphzero.units import as_count, format_bytes
@@ -49,15 +50,25 @@ class _PyGSubgraphs(_PyGLoader, SubgraphLoader):
 
 
 def _remembered(
-    save_dir: str | None, name: str, dataset: Dataset, make: Callable[[], dict[str, Any]]
+    save_dir: str | None,
+    name: str,
+    dataset: Dataset,
+    make: Callable[[], dict[str, Any]],
+    options: Sequence[object] = (),
 ) -> dict[str, Any]:
-    """What `make` returns, from a file of an earlier run where there is one of this graph."""
-    graph = dataset.graph.fingerprint({*dataset.graph.section_bytes} - {"node_rank"})
+    """What `make` returns, from a file of an earlier run where there is one of this graph.
+
+    `options` are those that the name of the file does not say.
+    """
+    graph: Any = dataset.graph.fingerprint({*dataset.graph.section_bytes} - {"node_rank"})
+    graph = [graph, *options] if options else graph
     path = None if save_dir is None else Path(save_dir) / name
     if path is not None and path.exists():
         found = torch.load(path, weights_only=True)
         if not isinstance(found, dict) or found.get("graph") != graph:
-            raise ValueError(f"{path} is of another graph: remove it, or choose another save_dir")
+            raise ValueError(
+                f"{path} is of another graph or of other options: remove it, or choose another file"
+            )
         return dict(found)
     made = {"graph": graph, **make()}
     if path is not None:
@@ -83,34 +94,41 @@ class ClusterData:
         From `graphzero.open` or `from_data`, without types.
     num_parts : int
         Clusters.
-    save_dir : str, optional
-        Folder in which the clusters are kept for later runs.
-    **options
-        Others of PyG's: ``recursive`` of METIS; ``log`` has no effect, and
-        ``keep_inter_cluster_edges=True`` is refused.
+    recursive : bool
+        Of METIS.
+    save_dir, filename : str, optional
+        Folder in which the clusters are kept for later runs, and their file there.
+    log, sparse_format
+        Without effect.
+    keep_inter_cluster_edges : bool
+        True is refused.
     """
 
     def __init__(
-        self, data: Dataset, num_parts: int, *, save_dir: str | None = None, **options: Any
+        self,
+        data: Dataset,
+        num_parts: int,
+        recursive: bool = False,
+        save_dir: str | None = None,
+        filename: str | None = None,
+        log: bool = True,
+        keep_inter_cluster_edges: bool = False,
+        sparse_format: str = "csr",
     ) -> None:
-        check_stored(data, "ClusterData")
+        as_dataset(data)
         data.require_untyped("clusters are made")
         self.data, self.num_parts = data, as_count(num_parts, "num_parts", 1, data.num_nodes)
-        recursive = bool(options.pop("recursive", False))
-        for name in ("log", "filename", "sparse_format"):
-            options.pop(name, None)
-        if options.pop("keep_inter_cluster_edges", False):
+        if keep_inter_cluster_edges:
             raise TypeError(
                 "clusters keep no edges to others: ClusterLoader has the edges between those of a "
                 "mini-batch, and num_neighbors=[-1] of NeighborLoader all edges of some nodes"
             )
-        if options:
-            raise TypeError(f"ClusterData has no argument {next(iter(options))!r}")
         kept = _remembered(
             save_dir,
-            f"clusters_{self.num_parts}{'_recursive' if recursive else ''}.pt",
+            filename or f"clusters_{self.num_parts}{'_recursive' if recursive else ''}.pt",
             data,
             lambda: {"cluster": torch.from_numpy(_clusters(data, self.num_parts, recursive))},
+            [self.num_parts, recursive] if filename else [],
         )
         cluster = kept["cluster"].numpy()
         order = np.argsort(cluster, kind="stable")
@@ -208,7 +226,7 @@ class RandomNodeLoader(_PyGSubgraphs):
     """
 
     def __init__(self, data: Dataset, num_parts: int, **options: Any) -> None:
-        check_stored(data, type(self).__name__)
+        as_dataset(data)
         if "batch_size" in options:
             raise TypeError("RandomNodeLoader has no batch_size: num_parts says how many parts")
         self.num_parts = as_count(num_parts, "num_parts")
@@ -360,7 +378,7 @@ class GraphSAINTSampler(_PyGSubgraphs):
         log: bool = True,
         **options: Any,
     ) -> None:
-        check_stored(data, type(self).__name__)
+        as_dataset(data)
         data.require_untyped("GraphSAINT samples")
         if data.num_edges == 0:
             raise ValueError("GraphSAINT samples by edges, and the graph has none")
