@@ -240,11 +240,11 @@ class MergedEdges:
 
     Attributes
     ----------
-    members, kept : (M,) uint64
-        Edges that are merged with others, ascending, and the first one of each group, which stays;
+    removed, kept : (M,) uint64
+        Edges that are not stored, ascending, and the first one of the group of each, which stays;
         `_NONE` for a self-loop that is dropped.
-    first, removed : uint64
-        Of these the first ones of groups, and those that are not stored.
+    first : (G,) uint64
+        The first ones, ascending, each once.
     num_merged : int
     num_loops : int
         Self-loops among the edges that stay.
@@ -253,24 +253,24 @@ class MergedEdges:
     def __init__(self, folder: Path, memory: int, num_loops: int) -> None:
         self._folder = folder
         self._memory = memory
-        self._found = [TempColumn(folder, _POSITION, memory // 16) for _ in range(4)]
-        self.members = self.kept = self.first = self.removed = np.empty(0, _POSITION)
+        self._found = [TempColumn(folder, _POSITION, memory // 16) for _ in range(3)]
+        self.removed = self.kept = self.first = np.empty(0, _POSITION)
         self.num_merged = 0
         self.num_loops = num_loops
 
-    def add(self, positions: Array, kept: Array | np.uint64 = _NONE) -> None:
-        """Takes edges, in any order, each with the first one of its group."""
+    def remove(self, positions: Array, kept: Array | np.uint64 = _NONE) -> None:
+        """Takes edges that are not stored, in any order, each with the first one of its group."""
         self._found[0].append(positions)
         self._found[1].append(np.broadcast_to(kept, positions.shape))
 
+    def keep(self, first: Array) -> None:
+        """Takes the first edges of groups, in any order, each once."""
+        self._found[2].append(first)
+
     def finish(self) -> None:
         """Sorts what was taken."""
-        self.members, self.kept = sorted_columns(self._folder, self._found[:2], self._memory)
-        for begin in range(0, len(self.members), _CHUNK):
-            members, kept = (a[begin : begin + _CHUNK] for a in (self.members, self.kept))
-            self._found[2].append(members[members == kept])
-            self._found[3].append(members[members != kept])
-        self.first, self.removed = (column.array() for column in self._found[2:])
+        self.removed, self.kept = sorted_columns(self._folder, self._found[:2], self._memory)
+        (self.first,) = sorted_columns(self._folder, self._found[2:], self._memory)
 
     def close(self) -> None:
         """Frees disk space."""
@@ -278,29 +278,37 @@ class MergedEdges:
             column.close()
 
     def group_of(self, begin: int, end: int) -> tuple[Array, Array]:
-        """Of the positions [begin, end): those that belong to a group, and its number."""
-        low, high = np.searchsorted(self.members, np.array([begin, end], _POSITION)).tolist()
-        members, kept = self.members[low:high], self.kept[low:high]
+        """Of the positions [begin, end): those that belong to a group, and its number.
+
+        The first ones of groups stand before the others.
+        """
+        span = np.array([begin, end], _POSITION)
+        low, high = np.searchsorted(self.first, span).tolist()
+        start, stop = np.searchsorted(self.removed, span).tolist()
+        kept = self.kept[start:stop]
         merged = kept != _NONE
-        return members[merged], np.searchsorted(self.first, kept[merged])
+        others = np.searchsorted(self.first, kept[merged])
+        positions = np.concatenate([self.first[low:high], self.removed[start:stop][merged]])
+        return positions, np.concatenate([np.arange(low, high), others])
 
     def remap(self, positions: TempColumn, memory: int, split: str) -> TempColumn:
         """Positions of stored edges, for those of a split: of one stored edge the first, once."""
-        if not len(self.members):
+        if not len(self.removed):
             return positions
         found = TempColumn(self._folder, np.int64, memory)
         seen = temp_array(self._folder, len(self.first), np.bool_, memory)
         moved = left_out = 0
         for begin in range(0, len(positions), _CHUNK):
             chunk = positions.read(begin, min(begin + _CHUNK, len(positions))).astype(_POSITION)
-            at = np.minimum(np.searchsorted(self.members, chunk), len(self.members) - 1)
-            stays = self.members[at] != chunk
-            kept = np.where(stays, chunk, self.kept[at])
+            at, removed = _find(self.removed, chunk)
+            kept = np.where(removed, self.kept[at], chunk)
             dropped = int(np.count_nonzero(kept == _NONE))
             left_out += dropped
-            moved += int(np.count_nonzero(kept != chunk)) - dropped
-            in_group = np.flatnonzero(~stays & (kept != _NONE))
-            groups = np.searchsorted(self.first, kept[in_group])
+            moved += int(np.count_nonzero(removed)) - dropped
+            groups, is_first = _find(self.first, kept)
+            stays = ~is_first & (kept != _NONE)
+            in_group = np.flatnonzero(is_first)
+            groups = groups[in_group]
             groups, first = np.unique(groups, return_index=True)
             stays[in_group[first]] = ~seen[groups]
             seen[groups] = True
@@ -313,6 +321,14 @@ class MergedEdges:
                 f"{left_out:,} named a self-loop that was dropped, and were left out"
             )
         return found
+
+
+def _find(ascending: Array, numbers: Array) -> tuple[Array, Array]:
+    """Where each number is, and whether it is there."""
+    if not len(ascending):
+        return np.zeros(len(numbers), np.intp), np.zeros(len(numbers), np.bool_)
+    at = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)
+    return at, ascending[at] == numbers
 
 
 def _warn(message: str) -> None:
@@ -368,10 +384,10 @@ def _merge_parallel(
             starts = np.ones(len(keys), np.bool_)
             starts[1:] = keys[1:] != keys[:-1]
             firsts = position[starts][np.cumsum(starts) - 1]
-            merged.add(position[~starts], firsts[~starts])
+            merged.remove(position[~starts], firsts[~starts])
             begins_group = starts[:-1] & ~starts[1:]
             begins_group[: len(key)] &= alone
-            merged.add(position[:-1][begins_group], position[:-1][begins_group])
+            merged.keep(position[:-1][begins_group])
             loops = (keys >> _HALF) == (keys & _LOW)
             merged.num_loops -= int(np.count_nonzero(loops & ~starts))
             merged.num_merged += int(np.count_nonzero(~starts))
@@ -585,7 +601,7 @@ def prepare_edges(
         if drops:
             merged.num_loops = 0
             for position, source, target in _ends(edges, _CHUNK):
-                merged.add(position[source == target])
+                merged.remove(position[source == target])
         if wanted.coalesce:
             with begin() as advance:
                 _merge_parallel(folder, edges, merged, drops, memory, advance)
@@ -593,8 +609,8 @@ def prepare_edges(
             for at in range(0, len(pairs[0]), _CHUNK):
                 first, second = (positions[at : at + _CHUNK] for positions in pairs)
                 kept = np.minimum(first, second)
-                merged.add(np.maximum(first, second), kept)
-                merged.add(kept, kept)
+                merged.remove(np.maximum(first, second), kept)
+                merged.keep(kept)
         merged.finish()
         rows = dict(attributes)
         if len(merged.first):
