@@ -55,8 +55,6 @@ class Interface:
         A file with a line ``oom_kill``.
     cached, anonymous, shared : str
         Lines: pages of files, shared memory included; memory of processes; shared memory.
-    refaults : tuple of str
-        Lines, newest kernels first: pages of files that had to be read again.
     not_droppable, droppable : tuple of str
         Lines: those of the pages of files that the kernel cannot drop; and memory of the kernel
         that it can.
@@ -70,7 +68,6 @@ class Interface:
     cached: str
     anonymous: str
     shared: str
-    refaults: tuple[str, ...]
     not_droppable: tuple[str, ...]
     droppable: tuple[str, ...] = ()
 
@@ -85,7 +82,6 @@ INTERFACES = (
         cached="total_cache",
         anonymous="total_rss",
         shared="total_shmem",
-        refaults=("total_workingset_refault_file", "total_workingset_refault"),
         not_droppable=("total_shmem", "total_unevictable"),
     ),
     Interface(
@@ -97,7 +93,6 @@ INTERFACES = (
         cached="file",
         anonymous="anon",
         shared="shmem",
-        refaults=("workingset_refault_file", "workingset_refault"),
         not_droppable=("shmem", "unevictable"),
         droppable=("slab_reclaimable",),
     ),
