@@ -12,7 +12,7 @@ from graphzero import ingest
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.ingest.folder import once
 from graphzero.ingest.ogb import find_ogb
-from graphzero.ingest.options import BuildOptions, Closing, check_memory_limit
+from graphzero.ingest.options import BuildNotes, BuildOptions, check_memory_limit
 from graphzero.sampling.presample import Presample
 from graphzero.store.manifest import EdgeType, Neighbors
 
@@ -134,13 +134,13 @@ def build(
     OSError
         With errno and path: no file, no permission, no disk space, or the folder is in use.
     """
-    closing = once(path, partial(write_dataset, **locals()))
-    if closing is not None:
-        closing.tell(progress, stacklevel=2)
+    notes = once(path, partial(write_dataset, **locals()))
+    if notes is not None:
+        notes.tell(progress, stacklevel=2)
     return open_dataset(path)
 
 
-def write_dataset(path: str | os.PathLike[str], edges: Any, **options: Any) -> Closing:
+def write_dataset(path: str | os.PathLike[str], edges: Any, **options: Any) -> BuildNotes:
     """As `build`, but returns what is to be said at the end, and neither says it nor opens it."""
     wanted = BuildOptions(edges, **options)
     check_memory_limit(wanted.memory_limit)
@@ -261,7 +261,7 @@ def from_ogb(
     if unknown := sorted(options.keys() - _OPTIONS):
         raise TypeError(f"{unknown[0]}= is not an option here: there are {sorted(_OPTIONS)}")
     found = find_ogb(path, name=name, directed=directed, split_type=split_type)
-    closing = once(out, partial(write_dataset, out, **{**found, **options}))
-    if closing is not None:
-        closing.tell(bool(options.get("progress", False)), stacklevel=2)
+    notes = once(out, partial(write_dataset, out, **{**found, **options}))
+    if notes is not None:
+        notes.tell(bool(options.get("progress", False)), stacklevel=2)
     return open_dataset(out)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 import graphzero
-from graphzero.commands.options import add_command, add_flags
+from graphzero.commands.parsing import add_command, add_flags
 
 _EPILOG = "'graphzero COMMAND --help' explains a command. Start with 'graphzero demo'."
 # Each is a module of `graphzero.commands`; in the order of the help.

@@ -1,6 +1,6 @@
 """What scripts for graphzero 0.2 use: two converters, methods of `Graph`, names of arguments.
 
-They keep working and are documented here, but no page and no signature has them.
+They keep working and are documented here, but no page has them.
 
 Differences from 0.2, all of them bug fixes: a walk that reaches a dead end repeats its last node
 in every later column, a fanout is padded with valid ids, ids out of range raise `IndexError`.
@@ -12,17 +12,14 @@ import enum
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.store.outputs import Output, check_outputs
-from graphzero.units import as_count
-
-if TYPE_CHECKING:
-    from graphzero.ingest.edges import EdgeInput
+from graphzero.units import as_count, by_either_name
 
 Ids = npt.NDArray[np.int64]
 PathLike = str | os.PathLike[str]
@@ -139,7 +136,7 @@ def _checked_target(out_path: PathLike, source: Path) -> Path:
     return output.target
 
 
-def _edges(path: Path) -> EdgeInput:
+def _edges(path: Path) -> Any:
     """The edges by the rules of 0.2: src and dst, source and target, else the first two columns."""
     from graphzero.ingest.edges import edges_of_table
     from graphzero.ingest.sources.text_table import CsvTable, is_number
@@ -191,10 +188,8 @@ def convert_csv_to_gl(
     from graphzero.ingest.lists import NodeSpace, write_graph
     from graphzero.ingest.options import Progress
 
-    if (csv_path is None) == (input_csv is None) or (out_path is None) == (output_bin is None):
-        raise TypeError("give csv_path, or input_csv instead; and out_path, or output_bin instead")
-    source = Path(csv_path or input_csv or "")
-    target = _checked_target(out_path or output_bin or "", source)
+    source = Path(by_either_name("csv_path", csv_path, input_csv))
+    target = _checked_target(by_either_name("out_path", out_path, output_bin), source)
     bounds, progress = (IdBound(), IdBound()), Progress()
     with folder_lock(target.parent, shared=True):
         options: dict[str, Any] = {"memory": _MEMORY // 8, "bounds": bounds, "progress": progress}
@@ -228,7 +223,7 @@ def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -
     from graphzero.ingest.folder import folder_lock
     from graphzero.ingest.options import Progress
     from graphzero.ingest.row_files import write_rows
-    from graphzero.ingest.rows import Rows, ValueColumns, feature_rows
+    from graphzero.ingest.rows import ValueColumns, rows_of_table
     from graphzero.ingest.sources.text_table import CsvTable
 
     source = Path(csv_path)
@@ -239,7 +234,7 @@ def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -
         if table.width < 2:
             raise ValueError(f"{table.name} has one column: features need a node id and values")
         columns = ValueColumns(tuple(range(1, table.width)), 0)
-        rows = Rows("features", [feature_rows(table, columns, stored)])
+        rows = rows_of_table(table, columns, "x", stored)
         num_nodes = rows.count()
         if not num_nodes:
             raise ValueError(f"{source} has no records")

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 import re
-from collections.abc import Callable
-from typing import Any, TypeVar
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+from typing import Any
 
 MOST_COUNT = (1 << 63) - 1  # as the core counts
 
@@ -73,16 +69,14 @@ def as_count(value: Any, name: str, least: int = 1, most: int = MOST_COUNT) -> i
     return count
 
 
-def renamed(name: str, old_name: str) -> Callable[[_Function], _Function]:
-    """Decorator: takes the first argument by its name in 0.2 as well."""
+def by_either_name(name: str, value: Any, old_value: Any) -> Any:
+    """The value of an argument that may be given by its name in 0.2 instead.
 
-    def decorate(function: _Function) -> _Function:
-        @functools.wraps(function)
-        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if old_name in kwargs and name not in kwargs:
-                kwargs[name] = kwargs.pop(old_name)
-            return function(self, *args, **kwargs)
-
-        return call  # type: ignore[return-value]
-
-    return decorate
+    Raises
+    ------
+    TypeError
+        If it is given by both names, or by none.
+    """
+    if (value is None) == (old_value is None):
+        raise TypeError(f"give {name}, once")
+    return old_value if value is None else value

@@ -2,41 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 
+from scipy.special import chdtrc
+
 LEAST_EXPECTED = 5.0  # cells of fewer draws are pooled: chi-square is no good approximation there
-
-
-def upper_tail(statistic: float, freedom: int) -> float:
-    """Probability that chi-square with so many degrees of freedom is at least `statistic`.
-
-    The regularised incomplete gamma function Q(freedom / 2, statistic / 2), by its series where
-    that converges fast, else by its continued fraction (Abramowitz, Stegun: 6.5.29, 6.5.31).
-    """
-    a, x = freedom / 2, statistic / 2
-    if x == 0:
-        return 1.0
-    front = math.exp(a * math.log(x) - x - math.lgamma(a))
-    if x < a + 1:
-        term = total = 1 / a
-        n = a
-        while term > total * 1e-16:
-            n += 1
-            term *= x / n
-            total += term
-        return 1 - front * total
-    b = x + 1 - a
-    c, d = math.inf, 1 / b
-    fraction, change, n = d, 0.0, 0
-    while abs(change - 1) > 1e-13:  # Lentz's way of going forwards
-        n += 1
-        b += 2
-        c, d = b - n * (n - a) / c, 1 / (b - n * (n - a) * d)
-        change = c * d
-        fraction *= change
-    return front * fraction
 
 
 def p_value(outcomes: Iterable[Hashable], shares: Mapping[Hashable, float]) -> float:
@@ -60,4 +31,4 @@ def p_value(outcomes: Iterable[Hashable], shares: Mapping[Hashable, float]) -> f
     if len(cells) < 2:
         raise ValueError("more draws are needed to tell the outcomes apart")
     statistic = sum((count - expected) ** 2 / expected for expected, count in cells)
-    return upper_tail(statistic, len(cells) - 1)
+    return float(chdtrc(len(cells) - 1, statistic))

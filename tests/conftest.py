@@ -30,16 +30,16 @@ if threading.current_thread() is threading.main_thread():
 
 # Files of which every test is an extended one: `tox -e extended` runs them, and `tox` does not.
 EXTENDED = (
-    "accelerate attributes_memory build_killed build_memory distribution huge_counts "
+    "accelerate build_killed build_memory distribution huge_counts "
     "iterators_end leaves_nothing loader_lightning memory_limit program_ends pyg_lightning "
-    "pyg_properties pyg_scripts ranks_processes report_command report_page_browser "
-    "sources_memory training truncated tune typed_distribution typed_examples"
+    "pyg_properties pyg_scripts report_command report_page_browser "
+    "sources_memory training truncated tune typed_examples"
 )
 # Files that run the compiled core hard: AddressSanitizer watches them as well.
 CORE = (
     "chosen_negatives direct direction edge_keys features find_texts format graph hostile links "
     "mapping narrow_rows node_ids recorded_batches rng row_io sampler text threads time_order "
-    "topology typed_sampler weighted"
+    "topology weighted"
 )
 
 
@@ -94,6 +94,15 @@ def dataset(tmp_path, order):
         order=order,
     )
     return tmp_path / "data", features, labels
+
+
+@pytest.fixture
+def cold_store(tmp_path):
+    """16 MiB of rows, none of them in the page cache."""
+    path = tmp_path / "f.gd"
+    files.write_rows(path, np.arange(32_768 * 128, dtype=np.float32).reshape(32_768, 128))
+    with files.open_cold(gz.FeatureStore, path) as store:
+        yield store
 
 
 @pytest.fixture

@@ -1,11 +1,14 @@
 """What must be drawn how often: a case for each kind of drawing, with exact probabilities.
 
+Kinds of sampling are cases of graphs with two edge types, each of which must have its own draws.
+
 Outcomes are joint ones, such as which pair, or which path: the single numbers of a generator that
 repeats itself can be uniform, their combinations cannot.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections import defaultdict
@@ -15,7 +18,9 @@ from typing import Any
 
 import files
 import numpy as np
+import typed_reference
 from sources import Ids, Library, Source, Twin
+from typed_graphs import Edges, TypedGraph
 
 import graphzero as gz
 
@@ -29,11 +34,10 @@ class Input:
     edges: Sequence[Sequence[int]]
     num_nodes: int
     weights: Sequence[float] | None = None
-    times: Sequence[int] | None = None
 
-    def write(self, folder: Any) -> tuple[Library, Twin]:
-        columns = {"weights": self.weights, "times": self.times}
-        options = {name: np.asarray(c) for name, c in columns.items() if c is not None}
+    def sources(self, folder: Any) -> tuple[Library, Twin]:
+        """The library and its twin."""
+        options = {} if self.weights is None else {"weights": np.asarray(self.weights)}
         naive = files.write_dataset(folder, self.edges, self.num_nodes, order="hot", **options)
         return Library(gz.open(folder)), Twin(naive)
 
@@ -44,6 +48,8 @@ class Case:
 
     Attributes
     ----------
+    graph
+        An `Input`, or another object whose `sources` it draws from.
     draw : function of (source, size)
         Draws `size` outcomes, one a row.
     size, few : int
@@ -51,13 +57,13 @@ class Case:
     """
 
     name: str
-    graph: Input
-    draw: Callable[[Source, int], Ids]
+    graph: Any
+    draw: Callable[[Any, int], Ids]
     shares: Shares
     size: int = 20_000
     few: int = 1000
 
-    def outcomes(self, source: Source, size: int) -> list[tuple[int, ...]]:
+    def outcomes(self, source: Any, size: int) -> list[tuple[int, ...]]:
         return [tuple(row) for row in self.draw(source, size).tolist()]
 
 
@@ -111,37 +117,9 @@ def membership(degree: int, fanout: int, count: int) -> Shares:
     }
 
 
-# ---- neighbours of nodes that all have the same list
+# ---- neighbours
 
-SOURCES = 20
-
-
-def of_a_list(
-    name: str,
-    degree: int,
-    fanout: int,
-    shares: Shares,
-    outcome: Callable[[Ids], Ids] = np.asarray,
-    *,
-    weights: Sequence[float] | None = None,
-    size: int = 20_000,
-    few: int = 1000,
-    **options: Any,
-) -> Case:
-    """`outcome` takes the positions in the list, (n, fanout), in the order of the draws."""
-
-    def draw(source: Source, size: int) -> Ids:
-        hops = [
-            source.hop(range(SOURCES), fanout, seed=seed, **options)
-            for seed in range(size // SOURCES)
-        ]
-        return outcome(np.concatenate(hops).reshape(-1, fanout) - SOURCES)
-
-    edges = [[node, SOURCES + i] for node in range(SOURCES) for i in range(degree)]
-    if weights is not None:
-        options["weighted"] = True
-    graph = Input(edges, SOURCES + degree, None if weights is None else [*weights] * SOURCES)
-    return Case(name, graph, draw, shares, size, few)
+SOURCES = 20  # nodes that have the same lists
 
 
 def as_set(drawn: Ids) -> Ids:
@@ -154,60 +132,6 @@ def holding(*entries: int) -> Callable[[Ids], Ids]:
 
 def first_classes(classes: Sequence[int]) -> Callable[[Ids], Ids]:
     return lambda drawn: np.asarray(classes)[drawn[:, :2]]
-
-
-FIVE = [1.0, 2.0, 0.0, 3.0, 4.0]
-HEAVY = [3.0, 2.0, 1.0, 2.0**40, 4.0]  # beside it so little is left that keys are drawn
-LONG = [40.0, 30.0, 20.0, 10.0] + [0.25] * 296
-LONG_CLASSES = [0, 1, 2, 3] + [4] * 296
-
-NEIGHBORS = [
-    of_a_list("uniform", 6, 3, evenly(itertools.combinations(range(6), 3)), as_set),
-    of_a_list(
-        "uniform, long list", 200, 100, membership(200, 100, 4), holding(0, 99, 101, 199), few=400
-    ),
-    of_a_list(
-        "uniform, by selection", 400, 257, membership(400, 257, 4), holding(0, 1, 201, 399), few=200
-    ),
-    of_a_list(
-        "uniform, replaced", 5, 3, evenly(itertools.product(range(5), repeat=3)), replace=True
-    ),
-    of_a_list(
-        "weighted, replaced",
-        5,
-        2,
-        both(in_proportion(FIVE), in_proportion(FIVE)),
-        weights=FIVE,
-        replace=True,
-    ),
-    of_a_list("weighted", 5, 3, successively(FIVE, 3), weights=FIVE),
-    of_a_list("weighted, little left", 5, 3, successively(HEAVY, 3), weights=HEAVY),
-    of_a_list(
-        "weighted, by keys",
-        300,
-        257,
-        successive_classes(LONG, LONG_CLASSES),
-        first_classes(LONG_CLASSES),
-        weights=LONG,
-        size=4000,
-        few=200,
-    ),
-]
-
-
-# ---- neighbours of neighbours
-
-
-def two_hops() -> Case:
-    """Two of 0's three neighbours, and two of the three neighbours of both of these."""
-
-    def draw(source: Source, size: int) -> Ids:
-        drawn = np.stack(source.hops([0], [2, 2], batches=size))
-        return np.concatenate([as_set(drawn[:, i : i + 2]) for i in (0, 2, 4)], axis=1)
-
-    edges = [(0, 1), (0, 2), (0, 3), *itertools.product((1, 2, 3), (4, 5, 6))]
-    near, far = (evenly(itertools.combinations(nodes, 2)) for nodes in ((1, 2, 3), (4, 5, 6)))
-    return Case("two hops", Input(edges, 7), draw, both(near, both(far, far)), size=5000)
 
 
 # ---- walks
@@ -344,4 +268,257 @@ def shuffle() -> Case:
     return Case("shuffle", graph, draw, evenly(itertools.permutations(range(4))))
 
 
-CASES = [*NEIGHBORS, two_hops(), *WALKS, *NEGATIVES, shuffle()]
+# ---- two edge types
+
+R, S, BACK = ("a", "r", "b"), ("a", "s", "b"), ("b", "back", "a")
+# (seeds, fanouts, options) -> (node, neighbour) of each edge type, in the order of the draws
+Draw = Callable[..., dict[Any, Ids]]
+
+
+@dataclass(frozen=True)
+class TypedInput:
+    """The typed graph that a case draws from; its edges go out."""
+
+    edges: Mapping[Any, Edges]
+
+    def sources(self, folder: Any) -> tuple[Draw, Draw]:
+        ends = {t: each.ends.max(axis=0) + 1 for t, each in self.edges.items()}
+        num_nodes = dict.fromkeys("ab", 0)
+        for (source, _, target), counts in ends.items():
+            for name, count in zip((source, target), counts.tolist(), strict=True):
+                num_nodes[name] = max(num_nodes[name], count)
+        graph = TypedGraph(num_nodes, dict(self.edges))
+        lists = graph.write(folder)
+
+        def users(n_id: Any, edge_index: Any) -> dict[Any, Ids]:
+            return {
+                (a, r, b): np.stack([n_id[a][ends[1]], n_id[b][ends[0]]])
+                for (a, r, b), ends in edge_index.items()
+            }
+
+        def library(seeds, fanouts, *, times=None, batch=0, seed=0, **options):
+            sampler = gz.NeighborSampler(lists, fanouts, seed=seed, num_threads=1, **options)
+            got = sampler.sample(seeds, seed_time=times, batch=batch)
+            return users(got.n_id, got.edge_index)
+
+        def twin(seeds, fanouts, **options):
+            got = typed_reference.sample(graph, seeds, fanouts, **options)
+            return users(got["n_id"], got["edge_index"])
+
+        return library, twin
+
+
+def edges_out(ends: Any, **columns: Any) -> Edges:
+    return Edges(np.array(list(ends)), incoming=False, **columns)
+
+
+def out_lists(degree: int, **columns: Any) -> Edges:
+    """Each of the sources has all of so many neighbours; the columns are those of one list."""
+    ends = itertools.product(range(SOURCES), range(degree))
+    return edges_out(ends, **{k: [*v] * SOURCES for k, v in columns.items()})
+
+
+def beside(
+    name: str, lists: Sequence[Edges], fanouts: Sequence[int], *shares: Shares, **how: Any
+) -> Case:
+    """What one node draws from each of its lists: without `ordered` types, sorted.
+
+    `outcomes` has functions of the positions in a list, (n, fanout), in the order of the draws.
+    """
+    outcomes = {R: as_set, S: as_set, **dict.fromkeys(how.pop("ordered", ()), np.asarray)}
+    outcomes |= how.pop("outcomes", {})
+    sizes = {name: how.pop(name) for name in ("size", "few") if name in how}
+    by_type = {t: [fanout] for t, fanout in zip((R, S), fanouts, strict=False)}
+
+    def draw(source: Draw, size: int) -> Ids:
+        rows = []
+        for batch in range(size // SOURCES):
+            got = source({"a": range(SOURCES)}, by_type, batch=batch, **how)
+            drawn = [outcomes[t](ends[1].reshape(SOURCES, -1)) for t, ends in got.items()]
+            rows.append(np.hstack(drawn))
+        return np.concatenate(rows)
+
+    graph = TypedInput(dict(zip((R, S), lists, strict=False)))
+    return Case(name, graph, draw, functools.reduce(both, shares), **sizes)
+
+
+def pairs_of(count: int) -> Shares:
+    return evenly(itertools.combinations(range(count), 2))
+
+
+def there_and_back() -> Case:
+    """Two of 0's three neighbours in b; then, of the other edge type, two of three in a of each."""
+
+    def draw(source: Draw, size: int) -> Ids:
+        rows = []
+        for batch in range(size):
+            got = source({"a": [0]}, {R: [2, 0], BACK: [0, 2]}, batch=batch)
+            parts = got[R][1], got[BACK][1][:2], got[BACK][1][2:]
+            rows.append(np.concatenate([np.sort(part) for part in parts]))
+        return np.array(rows)
+
+    far = evenly(itertools.combinations((1, 2, 3), 2))
+    edges = {
+        R: edges_out((0, b) for b in range(3)),
+        BACK: edges_out(itertools.product(range(3), (1, 2, 3))),
+    }
+    return Case("there and back", TypedInput(edges), draw, both(pairs_of(3), both(far, far)), 5000)
+
+
+def trees() -> Case:
+    """Two draws of two edge types for two trees of one seed."""
+
+    def draw(source: Draw, size: int) -> Ids:
+        options = {"disjoint": True, "replace": True}
+        drawn = [source({"a": [0, 0]}, {R: [2], S: [2]}, batch=b, **options) for b in range(size)]
+        return np.array([np.concatenate([ends[1] for ends in got.values()]) for got in drawn])
+
+    graph = TypedInput({t: edges_out([(0, 0), (0, 1)]) for t in (R, S)})
+    return Case("trees", graph, draw, evenly(itertools.product(range(2), repeat=8)), 5000, 2000)
+
+
+def labor() -> Case:
+    """Which of 0 and 1 are taken by node 0 at 2 of 4, and by node 1 at 2 of 6, which also has 4."""
+
+    def draw(source: Draw, size: int) -> Ids:
+        rows = []
+        for batch in range(size):
+            got = source({"a": [0, 1]}, {R: [2], S: [2]}, batch=batch, labor=True)
+            taken, other = (set(zip(*got[t].tolist(), strict=True)) for t in (R, S))
+            pairs = [pair in taken for pair in [(0, 0), (1, 0), (0, 1), (1, 1), (1, 4)]]
+            rows.append([*pairs, (0, 0) in other])
+        return np.array(rows, dtype=np.int64)
+
+    lists = [*((0, v) for v in range(4)), *((1, v) for v in (0, 1, 4, 5, 6, 7))]
+    # one number for both: below a third both take it, below a half only node 0
+    shared = {(1, 1): 1 / 3, (1, 0): 1 / 6, (0, 1): 0.0, (0, 0): 1 / 2}
+    alone = both({(1,): 1 / 3, (0,): 2 / 3}, evenly([(0,), (1,)]))
+    graph = TypedInput({R: edges_out(lists), S: edges_out(lists)})
+    return Case("LABOR", graph, draw, both(shared, both(shared, alone)), 4000)
+
+
+def dependent(dependency: int) -> Case:
+    """Two draws of both edge types in two batches that follow each other: kept, or drawn anew."""
+    pair = list(itertools.product(range(2), repeat=2))
+    same = {
+        (*a, *b): (1 - 1 / dependency) * (a == b) / 4 + 1 / dependency / 16
+        for a, b in itertools.product(pair, repeat=2)
+    }
+
+    def draw(source: Draw, size: int) -> Ids:
+        rows = []
+        for seed in range(size // SOURCES):
+            options = {"seed": seed, "batch_dependency": dependency, "replace": True}
+            batches = [
+                source({"a": range(SOURCES)}, {R: [2], S: [2]}, batch=batch, **options)
+                for batch in (seed % 7, seed % 7 + 1)
+            ]
+            rows.append(np.hstack([got[t][1].reshape(-1, 2) for t in (R, S) for got in batches]))
+        return np.concatenate(rows)
+
+    graph = TypedInput({R: out_lists(2), S: out_lists(2)})
+    return Case(f"dependent, {dependency}", graph, draw, both(same, same), few=3000)
+
+
+FIVE = [1.0, 2.0, 0.0, 3.0, 4.0]
+HEAVY = [3.0, 2.0, 1.0, 2.0**40, 4.0]  # beside it so little is left that keys are drawn
+LONG = [40.0, 30.0, 20.0, 10.0] + [0.25] * 296
+LONG_CLASSES = [0, 1, 2, 3] + [4] * 296
+
+NEIGHBORS = [
+    beside(
+        "long list",
+        [out_lists(200)],
+        [100],
+        membership(200, 100, 4),
+        outcomes={R: holding(0, 99, 101, 199)},
+        few=400,
+    ),
+    beside(
+        "by selection",
+        [out_lists(400)],
+        [257],
+        membership(400, 257, 4),
+        outcomes={R: holding(0, 1, 201, 399)},
+        few=200,
+    ),
+    beside(
+        "by weight, little left",
+        [out_lists(5, weights=HEAVY)],
+        [3],
+        successively(HEAVY, 3),
+        weighted=True,
+        ordered=(R,),
+    ),
+    beside(
+        "by weight, by keys",
+        [out_lists(300, weights=LONG)],
+        [257],
+        successive_classes(LONG, LONG_CLASSES),
+        outcomes={R: first_classes(LONG_CLASSES)},
+        weighted=True,
+        size=4000,
+        few=200,
+    ),
+]
+TIMED = [out_lists(7, times=[5, 1, 9, 5, 2, 7, 3]), out_lists(4)]
+TIMES = {"a": [5] * SOURCES}
+
+# Where a node draws from lists of two types, each must have draws of its own.
+OF_TWO = [
+    beside("two lists", [out_lists(5), out_lists(5)], [2, 2], pairs_of(5), pairs_of(5)),
+    beside(
+        "by weight beside uniform",
+        [out_lists(5, weights=FIVE), out_lists(4)],
+        [2, 2],
+        successively(FIVE, 2),
+        pairs_of(4),
+        weighted=True,
+        ordered=(R,),
+    ),
+    beside(
+        "by weight beside uniform, replaced",
+        [out_lists(5), out_lists(5, weights=FIVE)],
+        [1, 2],
+        evenly((i,) for i in range(5)),
+        both(in_proportion(FIVE), in_proportion(FIVE)),
+        weighted=True,
+        replace=True,
+        ordered=(R, S),
+    ),
+    beside(
+        "until a time beside uniform",
+        TIMED,
+        [2, 2],
+        evenly(itertools.combinations((0, 1, 3, 4, 6), 2)),
+        pairs_of(4),
+        times=TIMES,
+    ),
+    beside(
+        "before a time beside uniform, replaced",
+        TIMED,
+        [2, 1],
+        evenly(itertools.product((1, 4, 6), repeat=2)),
+        evenly((i,) for i in range(4)),
+        times=TIMES,
+        strictly_before=True,
+        replace=True,
+        ordered=(R, S),
+    ),
+    trees(),
+    labor(),
+    dependent(2),
+    dependent(5),
+]
+LAST = beside(
+    "last until a time beside uniform",
+    TIMED,
+    [2, 2],
+    {(3, 0): 1.0},  # the most recent of equal times is the later one in the list
+    pairs_of(4),
+    times=TIMES,
+    temporal_strategy="last",
+    ordered=(R,),
+)
+
+CASES = [*NEIGHBORS, *WALKS, *NEGATIVES, shuffle(), *OF_TWO, there_and_back(), LAST]

@@ -127,8 +127,8 @@ def write_dataset(folder, edges, num_nodes, *, features=None, labels=None, split
     split_files = {name: entry(f"split_{name}.gd") for name in (splits or {})}
     num_classes = None if labels is None else int(np.max(labels)) + 1
     nodes = NodeTable(num_nodes, attributes, split_files, num_classes)
-    driving = {"weight": EDGE_WEIGHT, "time": EDGE_TIME}
-    edge_table = EdgeTable(int(graph.indptr[-1]), len(edges), entry("graph.gl"), **driving)
+    sampled_by = {"weight": EDGE_WEIGHT, "time": EDGE_TIME}
+    edge_table = EdgeTable(int(graph.indptr[-1]), len(edges), entry("graph.gl"), **sampled_by)
     neighbors = "both" if not directed else "in" if incoming else "out"
     how = {"order": options.get("order", "input"), "directed": directed}
     manifest = Manifest({NODES: nodes}, {EDGES: edge_table}, neighbors, **how)

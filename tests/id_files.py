@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
@@ -27,14 +28,10 @@ def fresh(path: Path) -> Path:
 
 def table_of(path: Path, ids: list[Any], values: list[int]) -> Path:
     """A Parquet file of node ids and values."""
-    kind = (
-        pa.string()
-        if isinstance(ids[0], str)
-        else pa.uint64()
-        if max(ids) >= 1 << 63
-        else pa.int64()
-    )
-    pa.parquet.write_table(pa.table({"id": pa.array(ids, kind), "v": values}), path)
+    column: Any = ids
+    if not isinstance(ids[0], str):
+        column = np.array(ids, np.uint64 if max(ids) >= 1 << 63 else np.int64)
+    pa.parquet.write_table(pa.table({"id": column, "v": values}), path)
     return path
 
 

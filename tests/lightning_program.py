@@ -62,11 +62,11 @@ class Recording(LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
-def make_trainer(args, **options):
+def make_trainer(devices, **options):
     return Trainer(
         accelerator="cpu",
-        devices=args.devices,
-        strategy="ddp_spawn" if args.devices > 1 else "auto",
+        devices=devices,
+        strategy="ddp_spawn" if devices > 1 else "auto",
         max_epochs=2,
         num_sanity_val_steps=0,
         logger=False,
@@ -90,8 +90,8 @@ def main():
     data = DataModule(ds, num_neighbors=[3, 3], batch_size=16, num_workers=args.workers)
     model = Recording(args.out, ds.features.feature_dim, ds.num_classes)
     keep = ModelCheckpoint(args.out, filename="step{step}", every_n_train_steps=3, save_top_k=-1)
-    make_trainer(args, callbacks=[keep]).fit(model, data, ckpt_path=args.resume)
-    trainer = make_trainer(args, enable_checkpointing=False)
+    make_trainer(args.devices, callbacks=[keep]).fit(model, data, ckpt_path=args.resume)
+    trainer = make_trainer(args.devices, enable_checkpointing=False)
     trainer.test(model, data, verbose=False)
     predicted = trainer.predict(model, data, return_predictions=args.devices == 1)
     if predicted is not None:

@@ -33,15 +33,12 @@ def child_of_this(prepare=None):
         os.waitpid(child, 0)
 
 
-def as_nobody(call):
-    """What `call` returns, as JSON has it, in a forked child that is another user; needs root."""
+def in_child(call):
+    """What `call` returns, as JSON has it, in a forked child."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            os.setgroups([])
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
             answer = json.dumps(call()).encode()
         except BaseException as error:
             answer = json.dumps(f"failed: {error!r}").encode()
@@ -52,3 +49,14 @@ def as_nobody(call):
         answer = file.read()
     os.waitpid(child, 0)
     return json.loads(answer)
+
+
+def become_nobody():
+    os.setgroups([])
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+
+
+def as_nobody(call):
+    """The same in a child that is another user; needs root."""
+    return in_child(lambda: become_nobody() or call())

@@ -10,11 +10,20 @@ OPTIONS = {"batch_size": 20, "seed": 5}
 WORKERS = [(0, False), (2, False), (2, True)]  # and whether they are persistent
 
 
+def values_of(batch):
+    """The attributes of a mini-batch; with types, by type and name."""
+    values = batch.to_dict()
+    if isinstance(batch, gz.TypedMiniBatch):
+        return {(kind, name): value for kind in values for name, value in values[kind].items()}
+    return values
+
+
 def same(batch, other):
     """Whether two mini-batches have the same attributes, bytes and dtypes."""
-    assert batch.keys() == other.keys()
-    for name, expected in other.to_dict().items():
-        value = batch[name]
+    values = values_of(batch)
+    assert values.keys() == values_of(other).keys()
+    for name, expected in values_of(other).items():
+        value = values[name]
         if isinstance(expected, torch.Tensor):
             assert value.dtype == expected.dtype
             assert torch.equal(value, expected), name
@@ -35,12 +44,6 @@ def open_form(source, epoch=None):
     if epoch is not None:
         source.set_epoch(epoch)
     return list(map(gz.Collate(source.dataset), source))
-
-
-def double(batch):
-    """A transform for spawned workers, which cannot import a file of tests."""
-    batch.x = batch.x * 2
-    return batch
 
 
 def loader_of(ds, input_nodes="train", workers=0, method="fork", **options):

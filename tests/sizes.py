@@ -16,7 +16,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 
 # Code lines and files of each package, about: docs/tour.md walks through them. What scripts for PyG
-# do on the second day has raised them by 500 lines and 3 files.
+# do on the second day has raised them by 500 lines and 3 files, inference by 680 and 3.
 BUDGETS = {
     "(front)": (350, 7),
     "store": (930, 7),
@@ -28,7 +28,7 @@ BUDGETS = {
     "ingest": (4750, 22),
     "pyg": (600, 6),
     "report": (1570, 8),
-    "training": (410, 4),
+    "training": (1030, 7),
     "commands": (950, 11),
 }
 SLACK = 1.1
@@ -36,16 +36,16 @@ MODULES_OF_A_CSV = 20
 MODULES_OF_A_BATCH = 22
 # Above its limit still: it may shrink, and must not grow. A line goes when its limit holds.
 REACHED = {
-    "Python in graphzero/": 18_870,
-    "tests/": 28_760,
-    "(front): lines": 417,
-    "store: lines": 1184,
-    "graph: lines": 1331,
-    "loader: lines": 2841,
-    "packs: lines": 420,
-    "ingest: lines": 6311,
-    "pyg: lines": 856,
-    "training: lines": 547,
+    "Python in graphzero/": 18_580,
+    "tests/": 24_890,
+    "(front): lines": 406,
+    "store: lines": 1127,
+    "graph: lines": 1291,
+    "loader: lines": 2621,
+    "packs: lines": 417,
+    "ingest: lines": 5805,
+    "pyg: lines": 790,
+    "training: lines": 1204,
 }
 
 
@@ -107,13 +107,13 @@ def sizes() -> list[Size]:
     python = _python("graphzero")
     words = sum(len(page.read_text().split()) for page in _pages())
     found = [
-        Size("Python in graphzero/", code_lines(iter(python)), 17_000),
-        Size("files of graphzero/", len(python), 123),
+        Size("Python in graphzero/", code_lines(iter(python)), 17_680),
+        Size("files of graphzero/", len(python), 126),
         Size("Cython and C", code_lines(iter(_compiled())), 6_800),
-        Size("tests/", code_lines(iter(_tests())), 20_900),
+        Size("tests/", code_lines(iter(_tests())), 21_100),
         Size("benchmarks/", code_lines(iter(_python("benchmarks"))), 2_500),
         Size("files of benchmarks/", len(_python("benchmarks")), 15),
-        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 25_000),
+        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 25_400),
     ]
     for package, (lines, files) in BUDGETS.items():
         here = [path for path in python if _package_of(path) == package]

@@ -19,15 +19,6 @@ Ids = npt.NDArray[np.int64]
 class Source(Protocol):
     """All ids are the user's."""
 
-    def hop(self, seeds: Any, fanout: int, **options: Any) -> Ids:
-        """Neighbours that were drawn for all seeds, one seed after the other."""
-
-    def hops(self, seeds: Any, fanouts: list[int], *, batches: int) -> list[Ids]:
-        """The same for each of so many batches, one hop after the other."""
-
-    def edges(self, seeds: Any, fanout: int, *, batch: int, times: Any, **options: Any) -> Ids:
-        """(target, its number in the batch, neighbour) of each edge of a one-hop batch, (n, 3)."""
-
     def walk(self, start: Any, length: int, **options: Any) -> Ids:
         """Walks, (n, length + 1)."""
 
@@ -41,28 +32,11 @@ class Source(Protocol):
         """A permutation, (count,)."""
 
 
-def _edges(n_id: Ids, edge_index: Ids) -> Ids:
-    return np.stack([n_id[edge_index[1]], edge_index[1], n_id[edge_index[0]]], axis=1)
-
-
 @dataclass(frozen=True)
 class Library:
     """graphzero itself."""
 
     ds: gz.Dataset
-
-    def hop(self, seeds, fanout, **options):
-        return self.ds.graph.sample_neighbors(seeds, fanout, num_threads=1, **options).indices
-
-    def hops(self, seeds, fanouts, *, batches):
-        sampler = gz.NeighborSampler(self.ds.graph, fanouts, num_threads=1)
-        drawn = [sampler.sample(seeds, batch=batch) for batch in range(batches)]
-        return [subgraph.n_id[subgraph.edge_index[0]] for subgraph in drawn]
-
-    def edges(self, seeds, fanout, *, batch=0, times=None, **options):
-        sampler = gz.NeighborSampler(self.ds.graph, [fanout], num_threads=1, **options)
-        got = sampler.sample(seeds, seed_time=times, batch=batch)
-        return _edges(got.n_id, got.edge_index)
 
     def walk(self, start, length, **options):
         return self.ds.graph.random_walk(start, length, num_threads=1, **options)
@@ -91,18 +65,6 @@ class Twin:
     """The naive versions, which draw the same numbers for the same purposes."""
 
     graph: reference.Adjacency
-
-    def hop(self, seeds, fanout, **options):
-        drawn = reference.sample(self.graph, seeds, [fanout], **options)
-        return drawn["n_id"][drawn["edge_index"][0]]
-
-    def hops(self, seeds, fanouts, *, batches):
-        drawn = [reference.sample(self.graph, seeds, fanouts, batch=b) for b in range(batches)]
-        return [subgraph["n_id"][subgraph["edge_index"][0]] for subgraph in drawn]
-
-    def edges(self, seeds, fanout, **options):
-        got = reference.sample(self.graph, seeds, [fanout], **options)
-        return _edges(got["n_id"], got["edge_index"])
 
     def walk(self, start, length, **options):
         return reference.walk(self.graph, start, length, **options)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from hypothesis import strategies as st
 from reference_merging import is_symmetric
 
 import graphzero as gz
-from graphzero.cli import main
 from graphzero.ingest import build_dataset, reorder_dataset
 from graphzero.store.format import DTYPES
 from graphzero.store.manifest import read_manifest
@@ -126,8 +123,8 @@ def test_every_edge_keeps_its_attributes(
         with gz.open(folder) as ds:
             assert_nodes(ds, nodes)
             assert_edges(ds, edges, attrs, directed=directed)
-            assert ds.driving.weight == "edge_weight"
-            assert (ds.driving.time, ds.driving.time_level) == (
+            assert ds.sampled_by.weight == "edge_weight"
+            assert (ds.sampled_by.time, ds.sampled_by.time_level) == (
                 ("edge_time", "edge") if time_level == "edge" else ("year", "node")
             )
             if time_level == "node":
@@ -164,16 +161,11 @@ def assert_times_of_neighbors(ds: gz.Dataset, times: np.ndarray) -> None:
 
 def test_the_default_attributes_that_drive_sampling(tmp_path: Path) -> None:
     times, weights = np.arange(6) - 3, np.arange(6) / 2
-    cases: list[tuple[dict[str, Any], tuple[str | None, str | None]]] = [
-        ({"edge_weight": weights, "edge_time": times}, ("edge_weight", "edge_time")),
-        ({"weight": weights, "timestamp": times}, ("weight", "timestamp")),
-        ({"time": times}, (None, "time")),
-        ({"cost": weights}, (None, None)),
-    ]
-    for attributes, expected in cases:
+    for weight, time in (("edge_weight", "edge_time"), ("weight", "timestamp"), (None, "time")):
+        attributes = {time: times, "cost" if weight is None else weight: weights}
         build_dataset(tmp_path, {"edge_index": EDGES.T, **attributes})
         with gz.open(tmp_path) as ds:
-            assert (ds.driving.weight, ds.driving.time) == expected
+            assert (ds.sampled_by.weight, ds.sampled_by.time) == (weight, time)
             assert sorted(ds.edge_attributes) == sorted(attributes)
     build_dataset(
         tmp_path,
@@ -182,7 +174,7 @@ def test_the_default_attributes_that_drive_sampling(tmp_path: Path) -> None:
         time_attrs=[],
     )
     with gz.open(tmp_path) as ds:
-        assert (ds.driving.weight, ds.driving.time) == ("cost", None)
+        assert (ds.sampled_by.weight, ds.sampled_by.time) == ("cost", None)
         as_stored = {"weight": -weights, "cost": (times + 3).astype(np.float32), "time": weights}
         assert_edges(ds, EDGES, as_stored, directed=True)
     names = {entry.name for entry in read_manifest(tmp_path).entries()}
@@ -195,13 +187,13 @@ def test_a_column_of_the_edge_list_drives_sampling_as_ever(tmp_path: Path) -> No
     rows = np.arange(6)
     build_dataset(tmp_path / "d", {"edge_index": path, "kind": rows}, weight_attrs="edge_weight")
     with gz.open(tmp_path / "d") as ds:
-        assert ds.driving == gz.graph.dataset.Driving("edge_weight", "edge_time", "edge")
+        assert ds.sampled_by == gz.graph.dataset.SampledBy("edge_weight", "edge_time", "edge")
         expected = {"edge_weight": np.full(6, 2.5, "<f4"), "edge_time": np.full(6, 7), "kind": rows}
         assert_edges(ds, EDGES, expected, directed=True)
     for name, option in (("cost", "weight_attrs"), ("when", "time_attrs")):
         with pytest.raises(ValueError, match=f"by '{name}' and by a column of the edge list"):
             build_dataset(tmp_path / "d", {"edge_index": path, name: rows}, **{option: [name]})
-    with pytest.raises(ValueError, match="a column that is stored as 'edge_weight'"):
+    with pytest.raises(ValueError, match="'edge_weight' would be stored twice"):
         build_dataset(tmp_path / "d", {"edge_index": path, "edge_weight": rows})
     build_dataset(tmp_path / "d", {"edge_index": path, "edge_weight": rows}, weight=False)
     with gz.open(tmp_path / "d") as ds:
@@ -222,19 +214,6 @@ def test_two_edges_as_edge_index(tmp_path: Path) -> None:
             build_dataset(tmp_path / "c", ambiguous)
 
 
-def test_labels_of_several_kinds(tmp_path: Path) -> None:
-    for labels, num_classes in (
-        (np.array([2, -1, 0, -1]), 3),
-        (np.array([-1, -1, -1, -1]), None),
-        (np.array([0.5, np.nan, 1, 2]), None),
-        (np.array([[0, 1, 1], [1, 0, 0], [0, 0, 0], [1, 1, 1]]), None),
-    ):
-        build_dataset(tmp_path, EDGES, nodes={"y": labels})
-        with gz.open(tmp_path) as ds:
-            assert ds.num_classes == num_classes
-            assert_nodes(ds, {"y": labels})
-
-
 def test_edge_splits(tmp_path: Path) -> None:
     mask = np.array([True, False, True, False, False, False])
     splits = {"train": mask, "val": [5, 3], "none": np.empty(0, np.int64)}
@@ -253,24 +232,3 @@ def test_edge_splits(tmp_path: Path) -> None:
     ):
         with pytest.raises(kind, match=message):
             build_dataset(tmp_path, EDGES, edge_splits={"train": wrong})
-
-
-def test_what_is_said_of_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    edges = {"edge_index": EDGES.T, "edge_attr": np.ones((6, 2, 3)), "weight": np.ones(6)}
-    options = {"nodes": {"year": np.arange(4)}, "time_attrs": "year", "edge_splits": {"a": [0, 1]}}
-    with gz.build(tmp_path, edges, **options) as ds:
-        said = "weight=[6] float32, edge_attr=[6, 2, 3] float64, splits(a=2)"
-        assert said in repr(ds)
-    assert main(["info", str(tmp_path)]) == 0
-    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
-    for line in (
-        "year: shape=4, dtype=int64, bytes=32 bytes",
-        "weight: shape=6, dtype=float32, bytes=24 bytes",
-        "edge_attr: shape=6 x 2 x 3, dtype=float64, bytes=288 bytes",
-        "sampled_by: weight=weight, time=year, time_level=node",
-        "splits: a=2",
-    ):
-        assert line in lines
-    assert main(["info", "--json", str(tmp_path)]) == 0
-    (described,) = json.loads(capsys.readouterr().out)["edges"]
-    assert described["attributes"]["edge_attr"]["shape"] == [6, 2, 3]

@@ -11,7 +11,6 @@ from contextlib import closing
 from dataclasses import replace
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 import graphzero as gz
@@ -19,8 +18,7 @@ from graphzero.io.row_io import PagesRequested, RowIO
 from graphzero.loader import iteration
 from graphzero.loader import stats as stats_module
 from graphzero.loader.iteration import Moment, moment, spent
-from graphzero.loader.mini_batch import SampledBatch
-from graphzero.loader.stats import BatchStats, BatchTotals, Step, listeners, watch
+from graphzero.loader.stats import BatchTotals, Step, listeners, watch
 
 torch = pytest.importorskip("torch")
 pytestmark = [
@@ -169,33 +167,6 @@ def test_page_faults_that_read_a_file_are_waiting_for_the_disk(tmp_path):
     assert spent(cold, warm, has_read=False)[1] == 0
 
 
-class Prepared:
-    """A pipeline that finished its items at some moments."""
-
-    def __init__(self, clock, finished):
-        self._clock, self._finished = clock, finished
-        self.num_finished = len(finished)
-
-    def __next__(self):
-        if not self._finished:
-            raise StopIteration
-        finished, self._finished = self._finished[0], self._finished[1:]
-        self.num_finished -= 1
-        self._clock.wall = max(self._clock.wall, finished)
-        subgraph = SimpleNamespace(total_nodes=2, total_edges=0)
-        batch = SampledBatch(subgraph, np.arange(2))
-        return iteration._Item(0, batch, "", finished=finished)
-
-
-def test_a_finished_batch_is_ready_until_it_is_taken(clock):
-    prepared = Prepared(clock, [1002.0, 1003.0, 1004.0])
-    got = []
-    for batch in iteration._taken(prepared, None, BatchStats()):
-        got.append(batch.stats)
-        clock.spend(10)
-    assert [(s.waited, s.ready, s.queue_depth) for s in got] == [(2, 0, 2), (0, 9, 1), (0, 18, 0)]
-
-
 # --- loops
 
 
@@ -313,24 +284,15 @@ def sums_of_stats(batches):
     total = BatchTotals()
     for batch in batches:
         stats = batch.stats
-        total += BatchTotals(
-            batches=1,
-            sampling=stats.sampled,
-            disk=stats.disk,
-            gathering=stats.gathered,
-            ready=stats.ready,
-            pages_missed=stats.pages_missed,
-            topology_missed=stats.topology_missed,
-            row_bytes=stats.row_bytes,
-            queue_depth=stats.queue_depth,
-            seeds=len(batch.input_id),
-            nodes=len(batch.n_id),
-            edges=batch.edge_index.shape[1],
-        )
+        same = {name: getattr(stats, name) for name in SAME}
+        times = {"sampling": stats.sampled, "disk": stats.disk, "gathering": stats.gathered}
+        sizes = {"nodes": len(batch.n_id), "edges": batch.edge_index.shape[1]}
+        total += BatchTotals(1, **times, **same, **sizes, seeds=len(batch.input_id))
     return total
 
 
-LOOP = ("steps", "stall", "training", "unsplit")
+SAME = ("ready", "pages_missed", "topology_missed", "row_bytes", "queue_depth")
+LOOP = ("steps", "stall", "training")
 PREPARED = [field for field in vars(BatchTotals()) if field not in LOOP]
 
 
@@ -338,7 +300,7 @@ PREPARED = [field for field in vars(BatchTotals()) if field not in LOOP]
     ("kind", "is_watched", "workers"),
     [
         *(("ready-made", False, 0), ("ready-made", True, 2), ("ready-made", False, 2)),
-        *(("plain", False, 0), ("plain", True, 2), ("plain", False, 2)),
+        *(("plain", True, 0), ("plain", True, 2), ("plain", False, 0)),
     ],
 )
 def test_what_a_loop_tells_is_the_sum_of_the_stats(dataset, steps, kind, is_watched, workers):
@@ -348,7 +310,7 @@ def test_what_a_loop_tells_is_the_sum_of_the_stats(dataset, steps, kind, is_watc
             loader.dataset.set_epoch(0)
         loop = watch(loader) if is_watched else loader
         first, second = list(loop), list(loop)
-    if kind == "plain" and workers and not is_watched:  # where their mini-batches arrive
+    if kind == "plain" and not is_watched:
         assert steps == []
         return
     epochs = by_epoch(steps)
@@ -359,7 +321,6 @@ def test_what_a_loop_tells_is_the_sum_of_the_stats(dataset, steps, kind, is_watc
             assert getattr(got, name) == pytest.approx(getattr(expected, name)), name
         assert got.steps == len(batches)
         assert got.stall > 0
-        assert got.unsplit == (0 if kind == "ready-made" or is_watched else got.training)
     for epoch, batches in enumerate((first, second)):
         assert [(b.stats.epoch, b.stats.number) for b in batches] == [
             (epoch, number) for number in range(len(batches))
@@ -392,12 +353,7 @@ def test_a_watched_loop_counts_the_collate_function_as_waiting(dataset, clock, s
             clock.spend(5)
         watched = sums(steps)
         assert (watched.batches, watched.steps) == (5, 5)
-        assert (watched.stall, watched.training, watched.unsplit) == (15, 25, 0)
-        for _ in loader:  # its dataset cannot tell who works on a mini-batch
-            clock.spend(5)
-        alone = by_epoch(steps)[1]
-        assert (alone.steps, alone.stall) == (5, 0)
-        assert alone.training == alone.unsplit == 4 * (3 + 5) + 3 + 5
+        assert (watched.stall, watched.training) == (15, 25)
 
 
 def test_steps_are_written_to_a_file_of_the_process(clock, tmp_path, steps):

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from reference_merging import is_symmetric
 
 from graphzero.ingest import build_dataset
-from graphzero.ingest.sort import EdgeSorter
 from graphzero.store.format import Header, read_file, verify_file
 
 EDGES = np.array([[0, 2], [2, 1], [0, 1], [3, 3], [0, 2], [1, 0]])
@@ -26,25 +25,22 @@ def graph_of(folder: Path) -> tuple[Header, dict[str, np.ndarray[Any, Any]]]:
 
 
 def assert_same(
-    arrays: dict[str, np.ndarray[Any, Any]], edges: Any, num_nodes: int, **options: Any
+    arrays: dict[str, np.ndarray[Any, Any]], naive: Any, weighted: bool, is_hot: bool
 ) -> None:
-    """The neighbour lists are the naive ones; options are those of `reference.adjacency`."""
-    options = {"incoming": options.get("directed", True), **options}
-    naive = reference.adjacency(edges, num_nodes, **options)
-    np.testing.assert_array_equal(arrays["indptr"], naive.indptr)
-    np.testing.assert_array_equal(arrays["indices"], naive.indices)
-    np.testing.assert_array_equal(arrays["edge_ids"], naive.column(1, np.int64))
-    for name, given_as, at in (("weights", "weights", 2), ("times", "times", 3)):
-        assert (name in arrays) is (options.get(given_as) is not None)
-        if name in arrays:
-            np.testing.assert_array_equal(arrays[name], naive.column(at, arrays[name].dtype))
-    assert ("time_order" in arrays) is ("times" in arrays)
-    if "time_order" in arrays:
-        np.testing.assert_array_equal(arrays["time_order"], naive.time_order)
-    assert ("node_ids" in arrays) is (options.get("order") == "hot")
-    if "node_ids" in arrays:
-        np.testing.assert_array_equal(arrays["node_ids"], naive.node_ids)
-        np.testing.assert_array_equal(arrays["node_rank"], naive.node_rank)
+    """The sections are the naive ones."""
+    expected = {"indptr": naive.indptr, "indices": naive.indices}
+    if weighted:
+        expected |= {
+            "edge_ids": naive.column(1, np.int64),
+            "weights": naive.column(2, np.float32),
+            "times": naive.column(3, np.int64),
+            "time_order": naive.time_order,
+        }
+    if is_hot:
+        expected |= {"node_ids": naive.node_ids, "node_rank": naive.node_rank}
+    assert arrays.keys() - {"cum_weights"} == expected.keys()
+    for name, values in expected.items():
+        np.testing.assert_array_equal(arrays[name], values, name)
 
 
 EXTREMES = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 1]
@@ -61,6 +57,7 @@ EXTREMES = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 1]
     times=st.sampled_from([[-1, 0, 1], EXTREMES, range(1 << 20)]),
     piece=st.integers(1, 60),
     most=st.integers(1, 60),
+    memory=st.sampled_from([1, 1 << 30]),
 )
 def test_like_reference(
     tmp_path_factory: pytest.TempPathFactory,
@@ -73,8 +70,12 @@ def test_like_reference(
     times: Any,
     piece: int,
     most: int,
+    memory: int,
 ) -> None:
-    """Lists that end within a piece, reach over several, and over several runs on the disk."""
+    """Lists that end within a piece, reach over several, and over several runs on the disk.
+
+    Parallel edges reach over several runs and blocks of them, too.
+    """
     rng = np.random.default_rng(seed)
     edges = rng.integers(0, num_nodes, (num_edges, 2))
     # Of a symmetric list only one direction of each edge is stored: tests/test_symmetric.py.
@@ -88,6 +89,7 @@ def test_like_reference(
         patch.setattr("graphzero.ingest.lists._CHUNK", piece)
         patch.setattr("graphzero.ingest.lists._time_memory", lambda *_: 0)
         patch.setattr("graphzero.ingest.lists._MIN_ENTRIES", most)
+        patch.setattr("graphzero.ingest.sort._MIN_RUN", most)
         build_dataset(
             folder,
             {"edge_index": edges.T},
@@ -98,42 +100,13 @@ def test_like_reference(
             weight=of_edges.get("weights"),
             timestamp=of_edges.get("times"),
             edge_ids=bool(of_edges),
+            memory_limit=memory,
         )
-    _, arrays = graph_of(folder)
-    how: dict[str, Any] = {"directed": directed, "order": order}
-    how["incoming"] = directed and neighbors == "in"
-    if not of_edges:
-        assert "edge_ids" not in arrays
-        naive = reference.adjacency(edges, num_nodes, **how)
-        arrays["edge_ids"] = naive.column(1, np.int64)
-    assert_same(arrays, edges, num_nodes, **of_edges, **how)
-
-
-@settings(max_examples=80, deadline=None)
-@given(
-    runs=st.lists(st.lists(st.integers(0, 3), max_size=80), min_size=1, max_size=6),
-    wide=st.booleans(),
-)
-@example(runs=[[0] * 40, [0] * 40, [0] * 20], wide=False)
-def test_merge_keeps_ties_in_input_order(
-    tmp_path_factory: pytest.TempPathFactory, runs: list[list[int]], wide: bool
-) -> None:
-    # Blocks of 16 entries and four different keys: ties reach over many blocks and runs.
-    sorter = EdgeSorter(tmp_path_factory.getbasetemp(), [np.int64], memory=1)
-    scale = (1 << 32) + 1 if wide else 1
-    keys = [np.array(run, np.uint64) * np.uint64(scale) for run in runs]
-    row = 0
-    for run in keys:
-        sorter.add(run.copy(), (np.arange(row, row + len(run)),))
-        row += len(run)
-    blocks = list(sorter.merged())
-    sorter.close()
-    everything = np.concatenate(keys)
-    expected = np.argsort(everything, kind="stable")
-    merged = [key for block, _ in blocks for key in block.tolist()]
-    np.testing.assert_array_equal(merged, everything[expected])
-    rows = [row for _, (block,) in blocks for row in block.tolist()]
-    np.testing.assert_array_equal(rows, expected)
+    incoming = directed and neighbors == "in"
+    naive = reference.adjacency(
+        edges, num_nodes, directed=directed, order=order, incoming=incoming, **of_edges
+    )
+    assert_same(graph_of(folder)[1], naive, bool(of_edges), order == "hot")
 
 
 def test_sparse_ids(tmp_path: Path) -> None:
@@ -163,7 +136,6 @@ def test_progress_is_one_line_a_phase(tmp_path: Path, capsys: pytest.CaptureFixt
     labels = [line.split(":")[0].strip() for line in lines]
     assert labels == [
         "reading edges",
-        "disk space",
         "ordering nodes",
         "sorting edges",
         "writing graph",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,11 +18,11 @@ pytestmark = pytest.mark.no_asan  # pure Python
 EDGES = np.random.default_rng(0).integers(0, 500, (200_000, 2))
 
 
-def after_the_first_piece(monkeypatch: pytest.MonkeyPatch, act: Any) -> None:
+def after_the_first_piece(monkeypatch, act):
     """Calls a function once, when the first piece of the edges is stored."""
     append, done = TempColumn.append, []
 
-    def then_act(self: TempColumn, array: Any) -> None:
+    def then_act(self, array):
         append(self, array)
         if not done:
             done.append(act())
@@ -32,7 +30,7 @@ def after_the_first_piece(monkeypatch: pytest.MonkeyPatch, act: Any) -> None:
     monkeypatch.setattr(TempColumn, "append", then_act)
 
 
-def check_refused(earlier: Path, message: str, *args: Any, **options: Any) -> None:
+def check_refused(earlier, message, *args, **options):
     before = contents(earlier)
     with pytest.raises(ValueError, match=message):
         small_memory.build(earlier, *args, **options)
@@ -40,14 +38,14 @@ def check_refused(earlier: Path, message: str, *args: Any, **options: Any) -> No
 
 
 @pytest.mark.parametrize("ids", ["dense", "map"])
-def test_a_mapped_file_becomes_shorter(earlier, tmp_path, monkeypatch, ids) -> None:
+def test_a_mapped_file_becomes_shorter(earlier, tmp_path, monkeypatch, ids):
     path = tmp_path / "e.npy"
     np.save(path, EDGES)
     after_the_first_piece(monkeypatch, lambda: os.truncate(path, 4096))
     check_refused(earlier, r"e\.npy has become shorter while", path, ids=ids)
 
 
-def test_rows_become_shorter(earlier, tmp_path, monkeypatch) -> None:
+def test_rows_become_shorter(earlier, tmp_path, monkeypatch):
     path = tmp_path / "x.npy"
     np.save(path, np.zeros((500, 2000)))
     after_the_first_piece(monkeypatch, lambda: os.truncate(path, 4096))
@@ -55,10 +53,10 @@ def test_rows_become_shorter(earlier, tmp_path, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("kind", ["longer", "other", "replaced"])
-def test_a_file_changes(earlier, tmp_path, monkeypatch, kind) -> None:
+def test_a_file_changes(earlier, tmp_path, monkeypatch, kind):
     path = write_csv(tmp_path / "e.csv", *(f"{a},{b}" for a, b in EDGES[:60_000].tolist()))
 
-    def change() -> None:
+    def change():
         if kind == "longer":
             with open(path, "a") as file:
                 file.write("7,8\n")
@@ -72,7 +70,7 @@ def test_a_file_changes(earlier, tmp_path, monkeypatch, kind) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "npy"])
-def test_a_file_vanishes(earlier, tmp_path, monkeypatch, suffix) -> None:
+def test_a_file_vanishes(earlier, tmp_path, monkeypatch, suffix):
     """What is open keeps its content; what must be opened again is an error that names it."""
     path = tmp_path / f"e.{suffix}"
     np.save(path, EDGES) if suffix == "npy" else np.savetxt(path, EDGES, "%d", ",")

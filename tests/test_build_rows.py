@@ -15,13 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphzero.ingest import build_dataset, row_files
-from graphzero.ingest import rows as rows_module
 from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.options import Progress, WriteOptions
 from graphzero.ingest.row_files import write_rows
-from graphzero.ingest.rows import ArrayPart, Rows, ValueColumns, feature_rows, round_to
+from graphzero.ingest.rows import ValueColumns, round_to, rows_of_array, rows_of_table
 from graphzero.ingest.sources.tables import open_table
-from graphzero.store.format import BFLOAT16, DTYPES, FLAG_VECTOR, Header, read_file, verify_file
+from graphzero.store.format import BFLOAT16, FLAG_VECTOR, Header, read_file, verify_file
 
 EDGES = np.array([[0, 3], [1, 3], [2, 3], [0, 1], [4, 1], [3, 4]])
 NODES = 5
@@ -34,21 +33,6 @@ def rows_of(path: Path) -> tuple[Header, np.ndarray[Any, Any]]:
     shape = (-1,) if header.flags & FLAG_VECTOR else (-1, header.width)
     rows = arrays["rows"].reshape(shape)
     return header, rows[arrays["node_rank"]] if "node_rank" in arrays else rows
-
-
-@pytest.mark.parametrize("dtype", [*DTYPES.values(), ">f4"], ids=str)
-@pytest.mark.parametrize(("on_disk", "layout"), [(True, "C"), (False, "C"), (True, "F")])
-def test_arrays(tmp_path: Path, order: str, dtype: Any, on_disk: bool, layout: Any) -> None:
-    features = np.arange(NODES * 3).reshape(NODES, 3).astype(dtype, order=layout)
-    given: Any = features
-    if on_disk:
-        np.save(tmp_path / "x.npy", features)
-        given = tmp_path / "x.npy"
-    build_dataset(tmp_path / "d", EDGES, given, order=order)
-    header, rows = rows_of(tmp_path / "d" / "features.gd")
-    assert (header.num_nodes, header.width, header.flags) == (NODES, 3, 0)
-    assert rows.dtype == np.dtype(dtype).newbyteorder("<")
-    np.testing.assert_array_equal(rows, features)
 
 
 def test_hot_rows_come_first(tmp_path: Path) -> None:
@@ -79,21 +63,12 @@ def test_csv_features(tmp_path: Path, order: str, header: str, zipped: bool) -> 
 
 
 def test_missing_rows_are_zeros_with_a_warning(tmp_path: Path, order: str) -> None:
-    (tmp_path / "x.csv").write_text("3,1.5\n0,2\n")
-    with pytest.warns(UserWarning, match=r"x\.csv has no row for 3 of 5 nodes: they get zeros"):
+    (tmp_path / "x.csv").write_text("3,1.5\n0,2\n7,1\n")
+    with pytest.warns(UserWarning, match=r"x\.csv has no row for 5 of 8 nodes: they get zeros"):
         build_dataset(tmp_path / "d", EDGES, tmp_path / "x.csv", order=order, id_column=0)
     rows = rows_of(tmp_path / "d" / "features.gd")[1]
-    np.testing.assert_array_equal(rows, [[2], [0], [0], [1.5], [0]])
-
-
-def test_feature_ids_count_as_nodes(tmp_path: Path, order: str) -> None:
-    (tmp_path / "x.csv").write_text("7,1\n")
-    with pytest.warns(UserWarning, match="7 of 8 nodes"):
-        manifest = build_dataset(
-            tmp_path / "d", EDGES, tmp_path / "x.csv", order=order, id_column=0
-        )
-    assert manifest.num_nodes == 8
-    assert read_file(tmp_path / "d" / "graph.gl")[0].num_nodes == 8
+    np.testing.assert_array_equal(rows[:, 0], [2, 0, 0, 1.5, 0, 0, 0, 1])
+    assert read_file(tmp_path / "d" / "graph.gl")[0].num_nodes == 8  # which features count as well
 
 
 @pytest.mark.parametrize(
@@ -103,6 +78,7 @@ def test_feature_ids_count_as_nodes(tmp_path: Path, order: str) -> None:
         ("label\n0\n2\n1\n-1\n0\n", [0, 2, 1, -1, 0], 3),
         ("id,label\n4,1\n0,5\n1,0\n2,0\n3,0\n", [5, 0, 0, 0, 1], 6),
         ("0.5\n1\n2\n3\n4\n", np.array([0.5, 1, 2, 3, 4], np.float32), None),
+        ("-1\n" * 5, [-1] * 5, None),
         ("id,a,b\n4,1,0\n0,0,1\n1,0,0\n2,0,0\n3,0,0\n",
          [[0, 1], [0, 0], [0, 0], [0, 0], [1, 0]], None),
     ],
@@ -118,34 +94,21 @@ def test_csv_labels(
     assert manifest.nodes[""].num_classes == num_classes
 
 
-@pytest.mark.parametrize("kind", ["list", "npy", "mask", "csv with header", "parquet"])
-def test_splits(tmp_path: Path, order: str, kind: str) -> None:
-    ids = [0, 3, 4] if kind == "mask" else [4, 0, 3, 0]
-    value: Any = ids
-    if kind == "npy":
-        value = tmp_path / "s.npy"
-        np.save(value, np.array(ids, np.int32))
-    elif kind == "mask":
-        value = np.isin(np.arange(NODES), ids)
-    elif kind == "csv with header":
-        value = tmp_path / "s.csv"
-        value.write_text("\n".join(["node", *map(str, ids)]))
-    elif kind == "parquet":
-        value = tmp_path / "s.parquet"
-        pq.write_table(pa.table({"node": ids}), value)
-    manifest = build_dataset(tmp_path / "d", EDGES, splits={"my-train_1": value}, order=order)
-    header, stored = rows_of(tmp_path / "d" / "split_my-train_1.gd")
-    np.testing.assert_array_equal(stored, ids)
-    assert stored.dtype == "<i8"
-    assert (header.num_nodes, header.width, header.flags) == (len(ids), 1, FLAG_VECTOR)
-    assert manifest.nodes[""].splits["my-train_1"].name == "split_my-train_1.gd"
-
-
-@pytest.mark.parametrize("dtype", [np.int64, np.float64])
-def test_empty_split(tmp_path: Path, dtype: type) -> None:
-    np.save(tmp_path / "s.npy", np.empty(0, dtype))
-    build_dataset(tmp_path / "d", EDGES, splits={"train": tmp_path / "s.npy"})
-    assert rows_of(tmp_path / "d" / "split_train.gd")[0].num_nodes == 0
+def test_splits(tmp_path: Path, order: str) -> None:
+    ids, mask = [4, 0, 3, 0], np.isin(np.arange(NODES), [0, 3, 4])
+    np.save(tmp_path / "s.npy", np.array(ids, np.int32))
+    (tmp_path / "s.csv").write_text("\n".join(["node", *map(str, ids)]))
+    pq.write_table(pa.table({"node": ids}), tmp_path / "s.parquet")
+    pq.write_table(pa.table({"mask": mask}), tmp_path / "mask.parquet")
+    values = {"npy": "s.npy", "csv": "s.csv", "parquet": "s.parquet", "m-1": "mask.parquet"}
+    splits = {name: tmp_path / value for name, value in values.items()}
+    splits |= {"mask": mask, "list": ids, "none": np.empty(0, np.float64)}
+    build_dataset(tmp_path / "d", EDGES, splits=splits, order=order)
+    for name in splits:
+        expected = [] if name == "none" else [0, 3, 4] if "m" in name else ids
+        header, stored = rows_of(tmp_path / "d" / f"split_{name}.gd")
+        np.testing.assert_array_equal(stored, expected)
+        assert (stored.dtype, header.width, header.flags) == ("<i8", 1, FLAG_VECTOR)
 
 
 @settings(max_examples=50, deadline=None)
@@ -170,16 +133,9 @@ def test_permutation_in_any_number_of_blocks(
     rank = np.empty(num_nodes, np.uint32)
     rank[node_ids] = np.arange(num_nodes)
     path = tmp_path_factory.mktemp("d") / "x.gd"
-    file = write_rows(
-        path,
-        Rows("x", [ArrayPart("x", values)], dtype),
-        num_nodes,
-        order=NodeOrder(node_ids, rank),
-        fill_missing=True,
-        memory=memory,
-        progress=Progress(),
-    )
-    file.publish()
+    rows = rows_of_array("x", values, dtype=dtype)
+    how: Any = {"fill_missing": True, "memory": memory, "progress": Progress()}
+    write_rows(path, rows, num_nodes, order=NodeOrder(node_ids, rank), **how).publish()
     _, arrays = read_file(path)
     expected = values[node_ids] if dtype is None else round_to(values[node_ids], dtype)
     assert arrays["rows"].tobytes() == expected.tobytes()
@@ -192,20 +148,11 @@ def test_rows_in_any_order_in_any_number_of_blocks(
 ) -> None:
     folder = tmp_path_factory.mktemp("d")
     (folder / "x.csv").write_text("".join(f"{i},{i * i},{i + 1}\n" for i in ids))
-    part = feature_rows(open_table(folder / "x.csv"), ValueColumns((1, 2), 0), np.float32)
-    source = Rows("x", [part])
+    source = rows_of_table(open_table(folder / "x.csv"), ValueColumns((1, 2), 0), "x")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        file = write_rows(
-            folder / "x.gd",
-            source,
-            41,
-            order=None,
-            fill_missing=True,
-            memory=memory,
-            progress=Progress(),
-        )
-    file.publish()
+        how: Any = {"fill_missing": True, "memory": memory, "progress": Progress()}
+        write_rows(folder / "x.gd", source, 41, order=None, **how).publish()
     expected = np.zeros((41, 2))
     for i in ids:
         expected[i] = i * i, i + 1
@@ -224,8 +171,7 @@ def test_rows_of_arrays_in_any_number_of_passes(
     edges = np.random.default_rng(1).integers(0, 1000, (3000, 2))
     written = []
     for most, memory, passes in ((0, 1 << 20, None), (1 << 10, 1 << 20, 1), (1 << 10, 12_000, 5)):
-        monkeypatch.setattr(rows_module, "_MOST_PASSES", most)
-        monkeypatch.setattr(rows_module, "_MOST_PASSES_OF_FILE", most)
+        monkeypatch.setattr(row_files, "_most_passes", lambda _, most=most: most)
         monkeypatch.setattr(WriteOptions, "rows_memory", memory)
         monkeypatch.setattr(row_files, "_PICK_BYTES", 512)
         blocks: list[int] = []

@@ -158,23 +158,6 @@ def test_the_positive_is_no_negative(typed):
     assert len(drawn) > 1
 
 
-def test_states_have_the_weights(typed):
-    def loader(weights):
-        return gz.LinkNeighborLoader(
-            typed, [2], RATES, neg_sampling=("binary", 1, weights), batch_size=10, seed=1
-        )
-
-    one, state = loader(weights_of(USERS, 5)), None
-    iterator = iter(one)
-    next(iterator)
-    state = one.state_dict()
-    resumed = loader(weights_of(USERS, 5))
-    resumed.load_state_dict(state)
-    np.testing.assert_array_equal(drawn_pairs(resumed, RATES), drawn_pairs(iterator, RATES))
-    with pytest.raises(ValueError, match="src_weight"):
-        loader(weights_of(USERS, 6)).load_state_dict(state)
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -8,12 +8,11 @@ import subprocess
 import sys
 from unittest import mock
 
-import numpy as np
 import pytest
 from cli_program import only_line, run, subprocess_of
 
 import graphzero as gz
-from graphzero.commands.options import as_prefetch
+from graphzero.commands.parsing import as_prefetch
 from graphzero.io.prefetch import Prefetch
 
 COMMANDS = (
@@ -98,23 +97,16 @@ COUNTING = ["--fanouts", "2,1", "--batch-size", 4, "--epochs", 1, "--max-batches
 
 
 def test_reorder_and_what_info_then_says(data, capfd):
-    with gz.open(data) as ds:
-        before = [ds.graph.neighbors(node).tolist() for node in range(20)]
-        rows = ds.features[np.arange(20)]
     assert run("reorder", data, "--order", "presample", *COUNTING) == 0
     out, err = capfd.readouterr()
     assert only_line(out).startswith(f"{data}: 20 nodes in presample order, ")
     assert err == ""
-    with gz.open(data) as ds:
-        assert [ds.graph.neighbors(node).tolist() for node in range(20)] == before
-        assert np.array_equal(ds.features[np.arange(20)], rows)
     assert run("info", data) == 0
     out = capfd.readouterr().out
     assert "visits: batches=2, batch_size=4, fanouts=2,1, num_seeds=12, seed=3" in out
     assert run("info", data, "--json") == 0
-    visits = json.loads(capfd.readouterr().out)["visits"]
     counted = {"batches": 2, "batch_size": 4, "fanouts": [2, 1], "num_seeds": 12, "seed": 3}
-    assert visits == counted
+    assert json.loads(capfd.readouterr().out)["visits"] == counted
     assert run("reorder", data, "--order", "input", "--epochs", 1) == 1
     assert "presample= is for order='presample'" in only_line(capfd.readouterr().err)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import functools
 import gc
 import mmap
 import os
-import subprocess
+import resource
+import struct
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +17,8 @@ from pathlib import Path
 
 import files
 import numpy as np
+import others
+import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -219,37 +223,27 @@ def test_what_does_not_fit_is_refused(many, engine):
     reader.close()
     with pytest.raises(ValueError, match="closed"):
         gather(reader, [1])
-
-
-def test_options_that_make_no_sense_are_refused(many):
-    with pytest.raises(ValueError, match="engine must be 'uring' or 'pread', not 'aio'"):
-        many.reader("aio")
-    with pytest.raises(ValueError, match="threads must be 1 to 4096, not 0"):
-        many.reader("pread", threads=0)
-    most = gz.Prefetch("pread", threads=4096)  # what a `Prefetch` takes, a reader takes as well
-    many.reader("pread", threads=most.threads).close()
-    with pytest.raises(ValueError, match="threads must be 1 to 4096, not 4097"):
-        many.reader("pread", threads=4097)
-    with pytest.raises(ValueError, match="threads must be at most 4096, not 4097"):
-        gz.Prefetch("pread", threads=4097)
-    with pytest.raises(ValueError, match="depth must be 1 to 4096, not 5000"):
-        many.reader("uring", depth=5000)
     many.mapping.close()
     with pytest.raises(ValueError, match="is closed"):
-        many.reader("pread")
+        many.reader(engine)
 
 
-def in_child(work):
-    """Exit status of a forked child that does this."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"engine": "aio"}, "engine must be 'uring' or 'pread', not 'aio'"),
+        ({"threads": 0}, "threads must be 1 to 4096, not 0"),
+        ({"threads": 4097}, "threads must be 1 to 4096, not 4097"),
+        ({"engine": "uring", "depth": 5000}, "depth must be 1 to 4096, not 5000"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(many, options, message):
+    with pytest.raises(ValueError, match=message):
+        many.reader(**options)
+    # what a `Prefetch` takes, a reader takes as well, and no more
+    many.reader("pread", threads=gz.Prefetch("pread", threads=4096).threads).close()
+    with pytest.raises(ValueError, match="threads must be at most 4096, not 4097"):
+        gz.Prefetch("pread", threads=4097)
 
 
 @engines
@@ -275,8 +269,8 @@ def test_threads_take_turns_and_forked_children_read_by_themselves(many, engine)
         reading = [pool.submit(read_all_the_time) for _ in range(2)]
         try:
             for _ in range(3):  # in the middle of calls
-                assert in_child(read_as_a_child) == 0
-                assert in_child(reader.close) == 0
+                assert others.in_child(read_as_a_child) is None
+                assert others.in_child(reader.close) is None
         finally:
             ended.set()
         for each in reading:
@@ -284,136 +278,91 @@ def test_threads_take_turns_and_forked_children_read_by_themselves(many, engine)
     check(rows)
 
 
-def private_bytes():
-    """Private memory that is mapped, whether touched or not."""
-    with open("/proc/self/status") as status:
-        fields = dict(line.split(":", 1) for line in status)
-    return int(fields["VmData"].split()[0]) * 1024
-
-
 @needs_linux
 @pytest.mark.no_asan  # which keeps freed memory aside, by design
 @engines
-@pytest.mark.parametrize("way", ["close", "del", "error"])
-def test_nothing_is_left_behind(many, engine, way):
+def test_nothing_is_left_behind(many, engine):
     def use():
         reader = many.reader(engine, depth=64, threads=64)
-        assert _core.BUFFER_BYTES == 65_536  # each of 64, see the bound below
         gather(reader, np.arange(0, 32_768, 64))
-        if way == "close":
-            reader.close()
-            reader.close()
-        elif way == "error":
-            os.truncate(many.path, 100)
-            with pytest.raises(gz.FormatError):
-                gather(reader, [1])
-            os.truncate(many.path, 16 * MEBIBYTE + 128)
-        else:
-            del reader
+        reader.close()
+        reader = many.reader(engine, depth=64, threads=64)  # which the collector closes
+        gather(reader, np.arange(0, 32_768, 64))
+        os.truncate(many.path, 100)
+        with pytest.raises(gz.FormatError):
+            gather(reader, [1])
+        os.truncate(many.path, 16 * MEBIBYTE + 128)
 
+    assert _core.BUFFER_BYTES == 65_536  # each of 64, see the bound below
     use()
     gc.collect()  # what tests before this one have left may close files now, and not in between
-    descriptors, memory = len(os.listdir("/proc/self/fd")), private_bytes()
+    process = psutil.Process()
+    descriptors, memory = process.num_fds(), process.memory_info().data  # mapped, if not touched
     for _ in range(20):
         use()
-    assert len(os.listdir("/proc/self/fd")) == descriptors
-    assert private_bytes() - memory < 2 * 64 * 65_536
+    assert process.num_fds() == descriptors
+    assert process.memory_info().data - memory < 2 * 64 * 65_536
 
 
-FORBIDDEN = """
-import ctypes, os, struct, sys
-import numpy as np
-from graphzero import _core
-
-path, code, call = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-SETUP = 425
-mapping = _core.Mapping(path)
-before = _core.DirectReader(mapping, 0, 512, 64) if _core.HAVE_URING and call == SETUP else None
-
-# BPF: load the number of the system call; return an error for this one, else allow.
-ALLOW, ERRNO = 0x7FFF0000, 0x00050000 | code
-program = b"".join(struct.pack("HBBI", *one) for one in [
-    (0x20, 0, 0, 0), (0x15, 0, 1, call), (0x06, 0, 0, ERRNO), (0x06, 0, 0, ALLOW)])
-filter_ = ctypes.create_string_buffer(program)
-class Program(ctypes.Structure):
+class Filter(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
-libc = ctypes.CDLL(None, use_errno=True)
-one = Program(4, ctypes.addressof(filter_))
-if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(one), 0, 0):
-    print("no seccomp")
-    sys.exit(77)
 
-print(_core.uring_refusal())
-try:
-    _core.DirectReader(mapping, 0, 512, 64)
-except OSError as error:
-    print(error.errno, error.filename == path)
-out = np.empty(64 * 512, np.uint8)
-want = np.frombuffer(mapping, np.uint8)[: 64 * 512]
-for reader in (before, _core.DirectReader(mapping, 0, 512, 64, engine="pread")):
-    if reader is not None:
-        out[:] = 0
-        reader.fetch(np.arange(64)).place(out)
-        assert (out == want).all()
-print("read")
-"""
+
+def forbid(call, code):
+    """Has the kernel answer a system call with an error; whether it can."""
+    ALLOW, ERRNO = 0x7FFF0000, 0x00050000 | code
+    # BPF: load the number of the system call; return an error for this one, else allow
+    program = [(0x20, 0, 0, 0), (0x15, 0, 1, call), (0x06, 0, 0, ERRNO), (0x06, 0, 0, ALLOW)]
+    text = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *one) for one in program))
+    libc = ctypes.CDLL(None, use_errno=True)
+    found = Filter(len(program), ctypes.addressof(text))
+    return not (libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(found), 0, 0))
 
 
 @needs_linux
-@pytest.mark.parametrize(("code", "call"), [(errno.EPERM, 425), (errno.ENOSYS, 426)])
-def test_io_uring_forbidden_is_said_and_threads_read(tmp_path, code, call):
-    path = tmp_path / "rows.bin"
-    RowsFile(path, 64, 512)
-    command = [sys.executable, "-c", FORBIDDEN, str(path), str(code), str(call)]
-    # elsewhere than in the source tree, whose uncompiled package would be imported
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path)
-    if done.returncode == 77 or REFUSAL is not None:
-        pytest.skip("cannot forbid what is forbidden already, or has no seccomp")
-    assert done.returncode == 0, done.stderr
-    reason, raised, read = done.stdout.splitlines()
-    assert (
-        "forbidden by seccomp" if code == errno.EPERM else "this kernel has no io_uring"
-    ) in reason
-    assert raised == f"{code} True"
-    assert read == "read"
+@needs_uring
+@pytest.mark.parametrize(
+    ("code", "call", "reason"),
+    [(errno.EPERM, 425, "forbidden by seccomp"), (errno.ENOSYS, 426, "kernel has no io_uring")],
+)
+def test_io_uring_forbidden_is_said_and_threads_read(many, code, call, reason):
+    def look():
+        earlier = many.reader("uring")
+        if not forbid(call, code):
+            return None
+        # a ring that was set up goes on
+        for reader in (many.reader("pread"), *([earlier] if call == 425 else [])):
+            assert (gather(reader, np.arange(64))[0] == many.rows[:64]).all()
+        with pytest.raises(OSError, match="seccomp|io_uring") as caught:
+            many.reader("uring")
+        return [_core.uring_refusal(), caught.value.errno, caught.value.filename]
 
-
-LIMITED = """
-import os, resource, sys
-import numpy as np
-from graphzero import _core
-
-path, limit = sys.argv[1], int(sys.argv[2])
-mapping = _core.Mapping(path)
-resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit, limit))
-if os.geteuid() == 0:  # whom no limit holds
-    os.setgroups([])
-    os.setgid(65534)
-    os.setuid(65534)
-out = np.empty(64 * 512, np.uint8)
-try:
-    reader = _core.DirectReader(mapping, 0, 512, 64, depth=128)
-except OSError as error:
-    print(error.errno, _core.uring_refusal())
-else:
-    reader.fetch(np.arange(64)).place(out)
-    print((out == np.frombuffer(mapping, np.uint8)[: 64 * 512]).all())
-"""
+    found = others.in_child(look)
+    if found is None:
+        pytest.skip("has no seccomp")
+    assert reason in found[0]
+    assert found[1:] == [code, str(many.path)]
 
 
 @needs_uring
 @pytest.mark.parametrize("limit", [0, 131_072])
-def test_a_limit_of_locked_memory_slows_or_is_said(tmp_path, limit):
+def test_a_limit_of_locked_memory_slows_or_is_said(many, limit):
     """The kernel may refuse to register 8 MiB of buffers, or, since 6.14, the ring itself."""
-    path = tmp_path / "rows.bin"
-    RowsFile(path, 64, 512)
-    command = [sys.executable, "-c", LIMITED, str(path), str(limit)]
-    # elsewhere than in the source tree, whose uncompiled package would be imported
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    if limit == 0 and done.stdout != "True\n":
-        assert done.stdout.startswith(
-            f"{errno.ENOMEM} io_uring cannot lock enough memory (see ulimit -l)"
-        )
+
+    def look():
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit, limit))
+        if os.geteuid() == 0:  # whom no limit holds
+            others.become_nobody()
+        try:
+            reader = many.reader("uring", depth=128)
+        except OSError as error:
+            return [error.errno, _core.uring_refusal()]
+        return (gather(reader, np.arange(64))[0] == many.rows[:64]).all().item()
+
+    many.path.parent.chmod(0o755)
+    found = others.in_child(look)
+    if limit == 0 and found is not True:
+        assert found[0] == errno.ENOMEM
+        assert found[1].startswith("io_uring cannot lock enough memory (see ulimit -l)")
     else:
-        assert done.stdout == "True\n"
+        assert found is True

@@ -17,7 +17,7 @@ def random_keys(count: int, num_nodes: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("count", [0, 1, 32, 33, 5000, 200_000])
-@pytest.mark.parametrize("num_nodes", [1, 2, 300, 2**32 - 1])
+@pytest.mark.parametrize("num_nodes", [1, 300, 2**32 - 1])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_the_sort_is_stable(count: int, num_nodes: int, threads: int) -> None:
     keys = random_keys(count, num_nodes)
@@ -30,11 +30,6 @@ def test_the_sort_is_stable(count: int, num_nodes: int, threads: int) -> None:
     got = keys.copy()
     _core.sort_keys(got, None, threads)
     np.testing.assert_array_equal(got, keys[expected])
-
-
-def test_an_order_of_another_length_is_refused() -> None:
-    with pytest.raises(ValueError, match="another length"):
-        _core.sort_keys(np.zeros(4, np.uint64), np.zeros(3, np.uint32), 1)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -59,6 +54,8 @@ def test_ids_that_no_table_has_are_refused() -> None:
         _core.count_ids(ids, np.zeros(5, np.uint64))
     with pytest.raises(ValueError, match="two ends"):
         _core.edge_keys(ids, ids[:2], None, None, 1)
+    with pytest.raises(ValueError, match="another length"):
+        _core.sort_keys(np.zeros(4, np.uint64), np.zeros(3, np.uint32), 1)
 
 
 def test_counts_and_list_starts() -> None:

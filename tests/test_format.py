@@ -9,7 +9,7 @@ from dataclasses import astuple
 import files
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import graphzero as gz
@@ -17,6 +17,8 @@ from graphzero import _core
 from graphzero.store import format as gz_format
 from graphzero.store.format import FileWriter
 
+# on a machine of any speed
+ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NAMES = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=16)
 
 
@@ -46,12 +48,14 @@ def as_fields(header):
     return fields
 
 
+@ANY_SPEED
 @given(headers())
 def test_c_reads_what_python_writes(header):
     page = gz_format.encode_header(header)
     assert _core.header_decode(page, header.file_bytes, header.kind) == as_fields(header)
 
 
+@ANY_SPEED
 @given(headers())
 def test_python_reads_what_c_writes(header):
     page = _core.header_encode(as_fields(header), header.kind)
@@ -59,6 +63,7 @@ def test_python_reads_what_c_writes(header):
     assert gz_format.decode_header(page, header.file_bytes, header.kind) == header
 
 
+@ANY_SPEED
 @given(st.binary(max_size=5000))
 def test_crc_is_that_of_zlib(data):
     assert _core.crc32(data) == zlib.crc32(data)
@@ -87,7 +92,7 @@ def page():
 
 
 @given(at=st.integers(0, 4095), flip=st.integers(1, 255))
-@settings(max_examples=300)
+@settings(ANY_SPEED, max_examples=300)
 def test_any_changed_byte_is_noticed(at, flip):
     header = gz_format.layout("graph", [("indptr", "<u8", 5)], num_nodes=4, width=0)
     page = bytearray(gz_format.encode_header(header))

@@ -1,22 +1,302 @@
-"""What headers say: every table is read right or refused, and none is read wrong."""
+"""What headers say: every table is read right or refused, and none is read wrong.
+
+A case says what every column holds, by a letter: s sources, t targets, w weights, h times, n the
+number of the record, x other numbers, a text; in node tables i ids, v values. `expect` is "right"
+or "refused". If it is "right", the edges are those of s and t, the weights and times those that
+`reads` names, and no others are read.
+"""
 
 from __future__ import annotations
 
 import csv
+import itertools
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from header_cases import EDGE_CASES, HAND_CASES, NODE_CASES, Case
 
 from graphzero.ingest.edges import open_edges
 from graphzero.ingest.options import Source
 from graphzero.ingest.rows import open_attribute
 
 pytestmark = pytest.mark.no_asan
+
+
+@dataclass(frozen=True)
+class Case:
+    """One table.
+
+    Attributes
+    ----------
+    names : tuple of str or None
+        The header; None without one.
+    holds : str
+        A letter for each column.
+    expect : {"right", "refused"}
+    reads : str
+        Of "wh": which of weights and times are read.
+    options : dict
+        Of `Source`.
+    says : tuple of str
+        Further texts in the message.
+    text_only : bool
+        Whether the case is about text files.
+    """
+
+    names: tuple[str, ...] | None
+    holds: str
+    expect: str
+    reads: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+    says: tuple[str, ...] = ()
+    text_only: bool = False
+
+    def __str__(self) -> str:
+        names = "no header" if self.names is None else ",".join(self.names)
+        return f"{names} {self.options or ''}{self.expect}"
+
+
+# Written out here, so that the list in the library cannot change unseen.
+PAIRS = [
+    ("src", "dst"),
+    ("src", "dest"),
+    ("source", "target"),
+    ("source", "destination"),
+    ("from", "to"),
+    ("head", "tail"),
+    ("u", "v"),
+    ("src_id", "dst_id"),
+    ("source_id", "target_id"),
+    ("from_id", "to_id"),
+    ("head_id", "tail_id"),
+    ("source_node", "target_node"),
+    ("from_node_id", "to_node_id"),
+]
+
+
+def _camel(name: str) -> str:
+    return "".join(part.title() for part in name.split("_"))
+
+
+SPELLINGS = [
+    lambda name: name,
+    str.upper,
+    str.title,
+    lambda name: f" {name} ",
+    lambda name: name.replace("_", " "),
+    lambda name: name.replace("_", "-"),
+    lambda name: name.replace("_", "."),
+    _camel,
+]
+
+
+def _of(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
+
+
+def _pairs_in_all_spellings() -> list[Case]:
+    found = []
+    for pair in PAIRS:
+        for s, t in dict.fromkeys(tuple(map(spell, pair)) for spell in SPELLINGS):
+            found.append(Case((s, t), "st", "right"))
+            found.append(Case((t, s), "ts", "right"))
+            found.append(Case(("id", t, "amount", s), "ntxs", "right"))
+            found.append(Case((s, "Weight", t, "time"), "swth", "right", "wh"))
+        s, t = pair
+        found.append(Case((s.upper(), t), "st", "right"))
+    return found
+
+
+def _mixed() -> list[Case]:
+    """A source of one convention with a target of another, and two pairs."""
+    found = []
+    for one, other in itertools.permutations(PAIRS, 2):
+        if (one[0], other[1]) not in PAIRS:
+            found.append(Case((one[0], other[1]), "st", "refused"))
+            if one < other:
+                found.append(Case((one[0], other[1], "x"), "stx", "refused"))
+    for one, other in itertools.combinations(PAIRS, 2):
+        if not set(one) & set(other):
+            found.append(Case((*one, *other), "stxx", "refused"))
+    return found
+
+
+def _wrong_pairs() -> list[Case]:
+    found = []
+    for s, t in PAIRS:
+        for names, holds in (
+            ((s, t, t), "stx"),
+            ((s, s.upper(), t), "sxt"),
+            ((s, "a"), "st"),
+            (("a", s), "ts"),
+            ((t, "a"), "ts"),
+            ((s, "a", "b"), "stx"),
+        ):
+            found.append(Case(names, holds, "refused"))
+        found.append(Case((s, t, s), "xts", "right", options={"src": 2, "dst": 1}, text_only=True))
+    return found
+
+
+_SAY = {"src": "p", "dst": "q"}
+# What each column holds, in capitals where weights and times are read. Some were silent mistakes.
+_RIGHT = {
+    "id,from,to": "nst",
+    "rel,head,tail": "xst",
+    "from,to,ts,amount": "stHx",
+    "a,b": "st",
+    "node1,node2": "st",
+    ",src,dst": "nst",
+    "__index_level_0__,to,from": "nts",
+    "src,dst,source": "stx",
+    "v,from,to": "xst",
+    "src,dst,weight": "stW",
+    "src,dst,weights": "stW",
+    "src,dst,Edge Weight": "stW",
+    "src,dst,w": "stw",
+    "src,dst,time": "stH",
+    "src,dst,timestamp": "stH",
+    "src,dst,ts": "stH",
+    "src,dst,Time-Stamp": "stH",
+    "time,dst,weight,src": "HtWs",
+    "src,dst,date": "sth",
+    "src,dst,": "stn",
+}
+_REFUSED = {
+    "b,a": "ts",
+    "v10,v9": "ts",
+    "a,a": "st",
+    "a,b,c": "stx",
+    "p,q,weight": "stw",
+    "user,item,rating,timestamp": "stwh",
+    "id,target": "nt",
+    "a,weight": "sw",
+    "node,neighbor": "st",
+    ",a": "ns",
+    "Unnamed: 0,a": "ns",
+    ",a,b": "nst",
+}
+
+
+def _plain(expect: str, cases: dict[str, str]) -> list[Case]:
+    return [
+        Case(_of(names), holds.lower(), expect, "".join(filter(str.isupper, holds)).lower())
+        for names, holds in cases.items()
+    ]
+
+
+HAND_CASES = [
+    *_plain("right", _RIGHT),
+    *_plain("refused", _REFUSED),
+    Case(_of("0,1"), "st", "right", options={"header": True}),
+    Case(_of("1,0"), "ts", "refused", options={"header": True}),
+    # weights and times
+    Case(_of("src,dst,weight,edge_weight"), "stwx", "refused", says=("weight=",)),
+    Case(_of("src,dst,time,timestamp"), "sthx", "refused", says=("timestamp=",)),
+    Case(_of("src,dst,weight,edge_weight"), "stxw", "right", "w", {"weight": "edge_weight"}),
+    Case(_of("src,dst,weight,edge_weight"), "stxx", "right", "", {"weight": False}),
+    Case(_of("src,dst,time,ts"), "stxh", "right", "h", {"timestamp": "ts"}),
+    Case(_of("src,dst,w,t"), "stwh", "right", "wh", {"weight": "w", "timestamp": "t"}),
+    Case(_of("src,dst,weight"), "sth", "right", "h", {"timestamp": "weight"}),
+    Case(
+        _of("src,dst,a"),
+        "stx",
+        "refused",
+        options={"weight": "a", "timestamp": "a"},
+        says=("one column twice: a",),
+    ),
+    # options say what names do not
+    Case(_of("p,q,r"), "stx", "right", options=_SAY),
+    Case(_of("p,q,weight"), "stw", "right", "w", _SAY),
+    Case(_of("src,dst,from,to"), "xxst", "right", options={"src": "from", "dst": "to"}),
+    Case(_of("dst,src"), "st", "right", options={"src": 0, "dst": 1}),
+    Case(_of("a,b,c"), "xts", "right", options={"src": 2, "dst": 1}),
+    Case(_of("a,b"), "ts", "refused", options={"src": "b"}),
+    Case(_of("a,b,c"), "stx", "refused", options={"src": "a"}),
+    Case(_of("src,dst"), "st", "refused", options={"src": "dst"}),
+    Case(_of("p,q"), "st", "refused", options={"src": "p", "dst": "p"}),
+    Case(_of("p,q,r"), "stx", "refused", options={"src": "p", "dst": 7}),
+    Case(_of("p,q,p"), "stx", "refused", options={**_SAY}),
+    # no header
+    Case(None, "st", "right"),
+    Case(None, "stw", "refused", says=("header=True",)),
+    Case(None, "sta", "refused", says=("header=True",)),
+    Case(None, "stw", "right", "w", {"src": 0, "dst": 1, "weight": 2}),
+    Case(None, "xhts", "right", "h", {"src": 3, "dst": 2, "timestamp": 1}),
+    Case(None, "ts", "right", options={"src": 1, "dst": 0}),
+    Case(None, "st", "refused", options={"src": 1, "dst": 1}),
+    Case(None, "st", "refused", options={"src": "src", "dst": "dst"}),
+    # a header that looks like a record, and the reverse
+    Case(_of("src,dst,2020"), "stx", "refused", text_only=True),
+    Case(_of("src,dst,2020"), "stx", "right", options={"header": True}),
+    Case(_of("NA,NA"), "st", "refused", text_only=True),
+    Case(_of("?,-"), "st", "refused", text_only=True),
+    Case(_of("1_000,2_000"), "st", "refused", text_only=True),
+    Case(_of("alice,bob"), "aa", "refused", text_only=True),
+    Case(_of("src,dst"), "st", "refused", options={"header": False}, text_only=True),
+]
+
+EDGE_CASES = [*_pairs_in_all_spellings(), *_mixed(), *_wrong_pairs(), *HAND_CASES]
+
+_BOTH = ("id_column=0", "id_column=False")
+
+
+def _recognised_ids() -> list[Case]:
+    found = []
+    for name in ("id", "node_id", "node", "nid", "vertex", "vertex_id"):
+        for one in (name, name.upper(), _camel(name), f" {name} ", name.replace("_", "-")):
+            found += [
+                Case((one, "a", "b"), "ivv", "right"),
+                Case(("a", one, "b"), "viv", "right"),
+                Case(("a", "b", one), "vvi", "right"),
+            ]
+    return found
+
+
+_NO_IDS = {
+    "a,b": "iv",
+    "paper_id,a": "iv",
+    ",a,b": "ivv",
+    "Unnamed: 0,a,b": "ivv",
+}
+NODE_CASES = [
+    *_recognised_ids(),
+    *(Case(_of(names), holds, "refused", says=_BOTH) for names, holds in _NO_IDS.items()),
+    Case(None, "ivv", "refused", says=_BOTH),
+    Case(_of("id,node_id,a"), "ivv", "refused", says=("id_column=",)),
+    Case(_of("id,id,a"), "ivv", "refused", says=("id_column=",)),
+    Case(_of(",id,a"), "niv", "refused", says=("columns=",)),
+    Case(_of("id,Unnamed: 0,a"), "inv", "refused", says=("columns=",)),
+    Case(_of("id"), "v", "refused", says=("id_column=False",)),
+    Case(_of("a"), "v", "right"),
+    Case(None, "v", "right"),
+    Case(_of("a,b"), "iv", "right", options={"id_column": 0}),
+    Case(_of("a,b"), "vi", "right", options={"id_column": "b"}),
+    Case(_of("a,b"), "vv", "right", options={"id_column": False}),
+    Case(_of(",a,b"), "ivv", "right", options={"id_column": 0}),
+    Case(_of(",a,b"), "nvv", "refused", options={"id_column": False}, says=("columns=",)),
+    Case(_of(",a,b"), "nvv", "right", options={"id_column": False, "columns": ["a", "b"]}),
+    Case(_of("key,id,a"), "inv", "refused", options={"id_column": "key"}, says=("columns=",)),
+    Case(_of("key,id,a"), "inv", "right", options={"id_column": "key", "columns": ["a"]}),
+    Case(None, "ivv", "right", options={"id_column": 0}),
+    Case(None, "vv", "right", options={"id_column": False}),
+    Case(None, "ivv", "refused", options={"id_column": "id"}, says=("position",)),
+    Case(_of("id,a,note"), "iva", "right", options={"columns": ["a"]}),
+    Case(_of("id,a,b"), "ivx", "right", options={"columns": "a"}),
+    Case(_of("x,id,a,b"), "xivv", "right", options={"columns": ["a", "b"]}),
+    Case(_of("id,a,b"), "ivv", "refused", options={"columns": ["a", "nothing"]}),
+    Case(_of("id,a,b"), "ivv", "refused", options={"columns": []}),
+    Case(_of("a,b"), "vv", "refused", options={"columns": ["a", "b"]}, says=_BOTH),
+    Case(_of("id,a"), "iv", "refused", options={"id_column": 5}),
+    Case(_of("NA,0.5"), "iv", "refused", options={"id_column": 0}, text_only=True),
+    Case(_of("id,0,1"), "ivv", "right", text_only=True),
+]
+
+
+# --- the tables of cases, and what is made of them
 
 # No column is another one, in no order, and all of them could be ids.
 COLUMNS: dict[str, list[Any]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import files
 import numpy as np
 import pytest
+from memory_groups import NONE, group
 
 import graphzero as gz
 from graphzero.io import memory
@@ -23,31 +25,6 @@ from graphzero.io.memory import (
 )
 
 MB = 1 << 20
-
-
-NONE = 2**43  # version 1 writes about so many megabytes where there is no limit
-
-
-def group(folder, version, limit, private, shared=0, locked=0, high="max"):
-    """A control group with so many megabytes of private memory, and 300 of files."""
-    folder.mkdir(parents=True, exist_ok=True)
-
-    def write(name, value):
-        (folder / name).write_text(f"{value if value == 'max' else value * MB}\n")
-
-    total = "total_" if version == 1 else ""
-    lines = {f"{total}shmem": shared, f"{total}unevictable": locked}
-    if version == 1:
-        write("memory.limit_in_bytes", limit)
-        write("memory.usage_in_bytes", private + shared + 300)
-        lines["total_cache"] = shared + 300
-    else:
-        write("memory.max", limit)
-        write("memory.high", high)
-        write("memory.current", private + shared + 307)
-        lines |= {"file": shared + 300, "slab_reclaimable": 7}
-    text = "".join(f"{name} {count * MB}\n" for name, count in lines.items())
-    (folder / "memory.stat").write_text(f"cache 5\n{text}oddity 1 2\n")
 
 
 LEVELS = {"memory": (1, NONE, 0), "memory/a": (1, 900, 500), "memory/a/b": (1, 640, 100)}
@@ -95,25 +72,12 @@ def test_short_peaks_between_two_looks_count(monkeypatch):
     assert watch.least_available == 600 * MB
 
 
-# Alone in its process: what earlier tests freed may go back to the system meanwhile.
-OWN_MEMORY = """
-import mmap
-from graphzero.io.memory import _anonymous_bytes
-
-before = _anonymous_bytes()
-# not from malloc, which may have taken as much from the system before
-with mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
-    for page in range(0, 64 << 20, mmap.PAGESIZE):
-        block[page] = 1
-    print(_anonymous_bytes() - before)
-"""
-
-
-def test_own_memory_is_seen(tmp_path):
-    # elsewhere than in the source tree, whose uncompiled package would be imported
-    command = [sys.executable, "-c", OWN_MEMORY]
-    seen = int(subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=tmp_path).stdout)
-    assert 60 * MB <= seen < 80 * MB
+def test_own_memory_is_seen():
+    before = memory._anonymous_bytes()
+    with mmap.mmap(-1, 64 * MB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
+        for page in range(0, 64 * MB, mmap.PAGESIZE):
+            block[page] = 1
+        assert 50 * MB <= memory._anonymous_bytes() - before < 80 * MB
 
 
 def test_batches_on_their_way_and_one_in_use_must_fit_in_shared_memory(tmp_path, monkeypatch):
@@ -132,6 +96,14 @@ def test_batches_on_their_way_and_one_in_use_must_fit_in_shared_memory(tmp_path,
         check_shared_memory(12 * MB + 570_000, 2, 20)
 
 
+@pytest.fixture
+def data(tmp_path):
+    """A dataset of 20,000 nodes with rows of 256 bytes."""
+    features, edges = np.zeros((20_000, 64), np.float32), files.random_edges(20_000, 100_000)
+    files.write_dataset(tmp_path / "data", edges, 20_000, features=features)
+    return tmp_path / "data"
+
+
 SMALL_SHARED_MEMORY = """
 import sys, time
 from torch.utils.data import DataLoader
@@ -146,18 +118,14 @@ for batch in DataLoader(batches, collate_fn=gz.Collate(ds), **how):
 
 
 @pytest.mark.extended
-def test_a_batch_for_which_no_shared_memory_is_left_is_an_error(tmp_path):
+def test_a_batch_for_which_no_shared_memory_is_left_is_an_error(data, tmp_path):
     """However many batches workers have prepared, which only a ready-made loader knows before."""
     pytest.importorskip("torch")
-    features = np.zeros((20_000, 64), np.float32)
-    files.write_dataset(
-        tmp_path / "data", files.random_edges(20_000, 100_000), 20_000, features=features
-    )
     mount = 'mount -t tmpfs -o size=24m tmpfs /dev/shm && exec "$@"'
     small = ["unshare", "--map-root-user", "--mount", "sh", "-c", mount, "sh"]
     if subprocess.run([*small, "true"], capture_output=True, check=False).returncode:
         pytest.skip("cannot mount a small /dev/shm")
-    program = [sys.executable, "-c", SMALL_SHARED_MEMORY, str(tmp_path / "data")]
+    program = [sys.executable, "-c", SMALL_SHARED_MEMORY, str(data)]
     ended = subprocess.run(
         [*small, *program], capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path
     )
@@ -167,31 +135,20 @@ def test_a_batch_for_which_no_shared_memory_is_left_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize("memory_limit", [None, 4 * MB])
-def test_batches_that_do_not_fit_are_found_before_the_first_one(
-    tmp_path, monkeypatch, memory_limit
-):
-    data = pytest.importorskip("torch.utils.data")
-    rng = np.random.default_rng(0)
-    features = rng.standard_normal((20_000, 64)).astype(np.float32)
-    files.write_dataset(
-        tmp_path / "data", files.random_edges(20_000, 100_000), 20_000, features=features
-    )
+def test_batches_that_do_not_fit_are_found_before_the_first_one(data, monkeypatch, memory_limit):
+    loaders = pytest.importorskip("torch.utils.data")
 
-    def pretend(num_bytes):
-        """So many bytes of shared memory, wherever it is looked up."""
+    def first(shared_memory, workers):
+        """The size of the first batch, with so many bytes of shared memory."""
         found = os.statvfs("/dev")
-        pretended = os.statvfs_result((found[0], 1, *[num_bytes] * 3, *found[5:]))
-        monkeypatch.setattr(memory.os, "statvfs", lambda _: pretended)
+        pretended = os.statvfs_result((found[0], 1, *[shared_memory] * 3, *found[5:]))
+        with monkeypatch.context() as patch, gz.open(data) as ds:
+            patch.setattr(memory.os, "statvfs", lambda _: pretended)
+            prefetch = gz.Prefetch(memory_limit=memory_limit)
+            batches = gz.NeighborDataset(ds, fanouts=[5, 5], batch_size=1024, prefetch=prefetch)
+            how = {"batch_size": None, "collate_fn": gz.Collate(ds), "num_workers": workers}
+            return next(iter(loaders.DataLoader(batches, **how))).batch_size
 
-    with gz.open(tmp_path / "data") as ds:
-        prefetch = gz.Prefetch(memory_limit=memory_limit)
-        batches = gz.NeighborDataset(ds, fanouts=[5, 5], batch_size=1024, prefetch=prefetch)
-        collate = gz.Collate(ds)
-        loader = data.DataLoader(batches, batch_size=None, collate_fn=collate, num_workers=2)
-        pretend(4 * MB)
-        with pytest.raises(OSError, match="num_workers=0"):
-            next(iter(loader))
-        alone = data.DataLoader(batches, batch_size=None, collate_fn=collate)
-        assert next(iter(alone)).batch_size == 1024
-        pretend(64 * MB)
-        assert next(iter(loader)).batch_size == 1024
+    with pytest.raises(OSError, match="num_workers=0"):
+        first(4 * MB, workers=2)
+    assert first(4 * MB, workers=0) == first(64 * MB, workers=2) == 1024

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-import pickle
 import tempfile
 from pathlib import Path
 
@@ -25,7 +23,6 @@ pytestmark = [
 ]
 
 MODES = [(None, 1), ("binary", 1), ("binary", 0.3), ("binary", 2.5), ("triplet", 1), ("triplet", 3)]
-FIELDS = ("edge_label_index", "edge_label", "src_index", "dst_pos_index", "dst_neg_index")
 
 
 def batches(ds, edges, fanouts=(3, 2), **options):
@@ -53,12 +50,6 @@ def triplets_of(batch):
     """The user's ids: sources, destinations, (batch_size, amount) negatives."""
     negatives = batch.dst_neg_index.reshape(batch.batch_size, -1)
     return [batch.n_id[ids].numpy() for ids in (batch.src_index, batch.dst_pos_index, negatives)]
-
-
-def fingerprint(batch):
-    tensors = [batch.n_id, batch.edge_index, batch.e_id, batch.input_id, batch.x, batch.y]
-    tensors += [getattr(batch, name) for name in FIELDS]
-    return [None if tensor is None else tensor.numpy().tobytes() for tensor in tensors]
 
 
 # ---- what a batch is
@@ -245,57 +236,6 @@ def test_the_last_negatives_of_a_nearly_complete_graph_are_found(tmp_path, order
     drawn = pairs_of(batch)[:, 4:]
     assert set(map(tuple, drawn.T.tolist())) == free
     np.testing.assert_array_equal(drawn, reference_negatives.pairs(naive, 400, seed=5))
-
-
-def test_negatives_change_with_epoch_batch_and_seed(tmp_path):
-    ds, _ = open_graph(tmp_path / "data", files.random_edges(500, 1000), 500)
-    seeds = np.zeros((2, 64), dtype=np.int64)
-    drawn = set()
-    for seed, epoch in ((5, 0), (5, 1), (6, 0)):
-        loader = batches(ds, seeds, neg_sampling="triplet", seed=seed)
-        loader.set_epoch(epoch)
-        drawn |= {triplets_of(batch)[2].tobytes() for batch in map(gz.Collate(ds), loader)}
-    assert len(drawn) == 6
-
-
-# ---- determinism
-
-
-# ---- batches as a whole
-
-
-@pytest.mark.parametrize(("mode", "amount"), MODES)
-def test_batches_move_and_convert_with_their_links(dataset, mode, amount):
-    ds = gz.open(dataset[0])
-    loader = batches(ds, np.arange(64).reshape(2, 32), neg_sampling=mode, amount=amount)
-    (batch,) = map(gz.Collate(ds), loader)
-    present = [name for name in FIELDS if getattr(batch, name) is not None]
-    wanted = {None: FIELDS[:1], "binary": FIELDS[:2], "triplet": FIELDS[2:]}
-    assert tuple(present) == wanted[mode]
-    moved = batch.clone().to("meta")
-    assert {getattr(moved, name).device.type for name in present} == {"meta"}
-    assert fingerprint(pickle.loads(pickle.dumps(batch))) == fingerprint(batch)
-    pytest.importorskip("torch_geometric")
-    data = batch.to_pyg()
-    for name in FIELDS:
-        assert (name in data) == (name in present)
-    assert all(torch.equal(data[name], getattr(batch, name)) for name in present)
-    assert data.validate()
-
-
-def test_the_fields_are_those_of_pyg():
-    loader = pytest.importorskip("torch_geometric.loader").LinkLoader
-    source = inspect.getsource(loader.filter_fn)
-    for name in (*FIELDS, "input_id", "n_id", "e_id"):
-        assert f"data.{name} = " in source
-
-
-def test_nodes_have_no_links(dataset):
-    ds = gz.open(dataset[0])
-    batch = gz.Collate(ds)(next(iter(gz.NeighborDataset(ds, [1, 2], [2]))))
-    assert [getattr(batch, name) for name in FIELDS] == [None] * 5
-    pytest.importorskip("torch_geometric")
-    assert not set(FIELDS) & set(batch.to_pyg().keys())
 
 
 # ---- bad input

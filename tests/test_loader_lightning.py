@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -74,68 +76,34 @@ def test_a_loader_made_anew_from_its_arguments(ds):
     assert all_same(anew, open_form(reference(ds)))
 
 
-class Counts:
-    """Makes a module that counts the seeds of each stage."""
-
-    def __new__(cls, lightning):
-        class Module(lightning.LightningModule):
-            def __init__(self):
-                super().__init__()
-                self.linear = torch.nn.Linear(7, 4)
-                self.seen = {"training": [], "validation": [], "test": []}
-
-            def training_step(self, batch):
-                self.seen["training"].append(batch.batch_size)
-                return self.linear(batch.x)[: batch.batch_size].square().mean()
-
-            def validation_step(self, batch):
-                self.seen["validation"].append(batch.batch_size)
-
-            def test_step(self, batch):
-                self.seen["test"].append(batch.batch_size)
-
-            def predict_step(self, batch):
-                return batch.n_id[: batch.batch_size]
-
-            def configure_optimizers(self):
-                return torch.optim.SGD(self.parameters(), lr=0.1)
-
-        return Module()
-
-
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("workers", [0, 2])
 def test_all_stages_of_a_trainer(ds, workers, tmp_path):
     lightning = pytest.importorskip("lightning")
-    module = Counts(lightning)
-    trainer = lightning.Trainer(
-        max_epochs=2,
-        accelerator="cpu",
-        devices=1,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        num_sanity_val_steps=0,
-        default_root_dir=tmp_path,
-    )
+    from lightning_program import Recording, make_trainer
+
+    model = Recording(tmp_path, 7, 4)
+    trainer = make_trainer(devices=1, enable_checkpointing=False)
+
+    def seeds_of(*stages):
+        seen = json.loads((tmp_path / "rank0.json").read_text())
+        (tmp_path / "rank0.json").unlink()
+        return [seed for found, _, seeds in seen if found in stages for seed in seeds]
+
     train = loader_of(ds, workers=workers, shuffle=True, persistent_workers=workers > 0)
     val = loader_of(ds, "val", workers=workers)
-    trainer.fit(module, train, val)
-    assert sum(module.seen["training"]) == 2 * 203
-    assert sum(module.seen["validation"]) == 2 * 10
+    trainer.fit(model, train, val)
+    expected = ds.splits["train"].tolist() * 2 + ds.splits["val"].tolist() * 2
+    assert Counter(seeds_of("train", "val")) == Counter(expected)
     assert train.epoch == 2
-    trainer.validate(module, val, verbose=False)
-    trainer.test(module, val, verbose=False)
-    assert sum(module.seen["test"]) == 10
-    predicted = trainer.predict(
-        module, loader_of(ds, workers=workers, shuffle=True, drop_last=True)
-    )
-    assert torch.cat(predicted).tolist() == ds.splits["train"].tolist()
+    trainer.test(model, val, verbose=False)
+    assert seeds_of("test") == ds.splits["val"].tolist()
+    trainer.predict(model, loader_of(ds, workers=workers, shuffle=True, drop_last=True))
+    assert seeds_of("predict") == ds.splits["train"].tolist()
 
     class Module(lightning.LightningDataModule):
         def predict_dataloader(self):
             return loader_of(ds, workers=workers)
 
-    predicted = trainer.predict(module, datamodule=Module())
-    assert torch.cat(predicted).tolist() == ds.splits["train"].tolist()
+    trainer.predict(model, datamodule=Module())
+    assert seeds_of("predict") == ds.splits["train"].tolist()

@@ -7,6 +7,7 @@ import os
 
 import files
 import numpy as np
+import others
 import psutil
 import pytest
 
@@ -27,14 +28,8 @@ linux_only = pytest.mark.skipif(
 def wide(tmp_path):
     """A dataset whose features take 64 MB."""
     rows = np.ones((1 << 16, 256), dtype=np.float32)
-    gz.build(
-        tmp_path / "wide",
-        np.array([[0, 1], [1, 2], [2, 0]]),
-        rows,
-        num_nodes=1 << 16,
-        order="input",
-    ).close()
-    with gz.open(tmp_path / "wide") as ds:
+    edges, how = [[0, 1], [1, 2], [2, 0]], {"num_nodes": 1 << 16, "order": "input"}
+    with gz.build(tmp_path / "wide", edges, rows, **how) as ds:
         yield ds
 
 
@@ -46,37 +41,6 @@ def test_touching_mapped_pages_raises_the_file_part_alone(wide):
     assert total == 1 << 16
     assert after.file - before.file > 50 * MB
     assert after.anonymous - before.anonymous < 8 * MB
-
-
-@linux_only
-def test_own_memory_raises_the_anonymous_part_alone(wide):
-    before = gz.memory_report(wide)
-    with mmap.mmap(-1, 64 * MB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as own:
-        for at in range(0, 64 * MB, mmap.PAGESIZE):
-            own[at] = 1
-        after = gz.memory_report(wide)
-    assert after.anonymous - before.anonymous > 60 * MB
-    assert abs(after.file - before.file) < 8 * MB
-
-
-@linux_only
-def test_children_are_counted(wide):
-    before = gz.memory_report(wide)
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.read(reader, 1)
-        os._exit(0)
-    try:
-        during = gz.memory_report(wide)
-    finally:
-        os.write(writer, b"x")
-        os.waitpid(child, 0)
-        os.close(reader)
-        os.close(writer)
-    assert during.processes == before.processes + 1
-    assert during.resident > before.resident
-    assert "memory of " in format_memory(during)
 
 
 @linux_only
@@ -131,42 +95,30 @@ def test_systems_that_do_not_split_say_so(wide, tmp_path, monkeypatch):
 
 
 @linux_only
-def test_pages_that_a_fork_shares_are_counted_once(wide):
+def test_own_memory_is_anonymous_and_what_a_fork_shares_is_counted_once(wide):
+    before = gz.memory_report(wide)
     with mmap.mmap(-1, 64 * MB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as own:
         for at in range(0, 64 * MB, mmap.PAGESIZE):
             own[at] = 1
-        before = gz.memory_report(wide)
-        reader, writer = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.read(reader, 1)
-            os._exit(0)
-        try:
+        alone = gz.memory_report(wide)
+        with others.child_of_this():
             during = gz.memory_report(wide)
-        finally:
-            os.write(writer, b"x")
-            os.waitpid(child, 0)
-            os.close(reader)
-            os.close(writer)
-    counted_twice = during.anonymous - before.anonymous
+    assert alone.anonymous - before.anonymous > 60 * MB
+    assert abs(alone.file - before.file) < 8 * MB
+    assert during.processes == alone.processes + 1
+    assert "memory of " in format_memory(during)
+    counted_twice = during.anonymous - alone.anonymous
     assert counted_twice > 60 * MB
     # pages that parent or child has written since the fork are two
-    assert abs(during.pss_anonymous - before.pss_anonymous) < counted_twice / 2
+    assert abs(during.pss_anonymous - alone.pss_anonymous) < counted_twice / 2
     assert during.pss_anonymous < during.pss < during.resident
 
 
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [
-        (0, "0 bytes"),
-        (999, "999 bytes"),
-        (1000, "1.0 kB"),
-        (9_960, "10 kB"),
-        (999_499, "999 kB"),
-        (999_500, "1.0 MB"),
-        (1_234_567_890, "1.2 GB"),
-        (5 * 10**15, "5000 TB"),
-    ],
-)
-def test_bytes_as_people_read_them(count, text):
-    assert units.format_bytes(count) == text
+SHOWN = {
+    **{0: "0 bytes", 999: "999 bytes", 1000: "1.0 kB", 9_960: "10 kB", 999_499: "999 kB"},
+    **{999_500: "1.0 MB", 1_234_567_890: "1.2 GB", 5 * 10**15: "5000 TB"},
+}
+
+
+def test_bytes_as_people_read_them():
+    assert {count: units.format_bytes(count) for count in SHOWN} == SHOWN

@@ -26,7 +26,7 @@ FEATURES = NODES * DIM * 4  # 256 MiB
 MB = 1 << 20
 ALLOWANCE = 64 * MB
 LEAST_KEPT = 8 * MB
-PROGRAMS = Path(__file__).parent
+PROGRAM = Path(__file__).with_name("limited_program.py")
 
 
 @pytest.fixture(scope="module")
@@ -48,35 +48,37 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return found
 
 
-def run(program: str, *arguments: Any, prefix: Sequence[str] = ()) -> dict[str, Any]:
-    """What a program says of itself; it begins with nothing of its folders in the page cache."""
-    for argument in arguments:
-        if isinstance(argument, Path):
-            for path in argument.iterdir():
-                files.drop_from_cache(path)
-    command = [*prefix, sys.executable, str(PROGRAMS / program)]
-    command += [str(a) if isinstance(a, Path) else json.dumps(a) for a in arguments]
+def run(scenario: dict[str, Any], prefix: Sequence[str] = ()) -> dict[str, Any]:
+    """What the program says of itself; it begins with nothing of its folders in the page cache."""
+    for folder in scenario["folders"]:
+        for path in Path(folder).iterdir():
+            files.drop_from_cache(path)
+    command = [*prefix, sys.executable, str(PROGRAM), json.dumps(scenario)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{done.returncode}: {done.stderr}"
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
-def run_in_group(limit: int, program: str, *arguments: Any) -> dict[str, Any]:
+def run_in_group(limit: int, scenario: dict[str, Any]) -> dict[str, Any]:
     """The same under a limit of the kernel, where nobody may be killed."""
     try:
         with memory_group(limit) as group:
-            found = run(program, *arguments, prefix=group.prefix)
+            found = run(scenario, group.prefix)
             assert group.kills() == 0
     except NoMemoryGroup as error:
         pytest.skip(str(error))
     return found
 
 
+def shuffled(folder: str, **prefetch: Any) -> dict[str, Any]:
+    return {"folders": [folder], "shuffle": True, "threads": 2, "prefetch": prefetch}
+
+
 @pytest.fixture(scope="module")
 def unlimited(inputs: dict[str, str]) -> dict[str, Any]:
     """What there is to expect, read by page faults and without a limit."""
-    return run("limited_loader.py", Path(inputs["first"]), {"strategy": "none", "lookahead": 0})
+    return run(shuffled(inputs["first"], strategy="none", lookahead=0))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +91,7 @@ def test_a_group_of_a_quarter_of_the_features_is_enough(
     options |= {} if strategy == "auto" else {"resident": 1.0}
     # its own memory, before it opens anything, and the allowance
     limit = unlimited["own"] + ALLOWANCE
-    found = run_in_group(limit, "limited_loader.py", Path(inputs["first"]), options)
+    found = run_in_group(limit, shuffled(inputs["first"], **options))
     assert found["batches"] == unlimited["batches"]
     assert found["left"] <= ALLOWANCE + MB
     assert FEATURES >= 4 * ALLOWANCE
@@ -115,7 +117,7 @@ def test_a_limit_that_is_given_holds_without_a_group(
 ) -> None:
     limit = 48 * MB
     options = {"strategy": strategy, "resident": 1.0, "memory_limit": limit}
-    found = run("limited_loader.py", Path(inputs["first"]), options)
+    found = run(shuffled(inputs["first"], **options))
     assert found["batches"] == unlimited["batches"]
     assert found["left"] > 3 * limit
     check_kept(found, limit, False)
@@ -150,8 +152,5 @@ def test_nobody_is_killed_for_what_is_kept(
     named["folders"] = [inputs[folder] for folder in named["folders"]]
     if "pack" in named:
         named["pack"] = inputs[named["pack"]]
-    for folder in named["folders"]:
-        for path in Path(folder).iterdir():
-            files.drop_from_cache(path)
-    found = run_in_group(unlimited["own"] + allowance * MB, "limited_training.py", named)
+    found = run_in_group(unlimited["own"] + allowance * MB, named)
     assert found["left"] <= (allowance + 16) * MB

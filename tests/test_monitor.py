@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import others
 import psutil
 import pytest
 
 import graphzero as gz
-from graphzero import _core
 from graphzero.loader.stats import BatchTotals, Step, listeners
 from graphzero.report import monitor as monitor_module
 from graphzero.report.monitor import Batches, Recorder
@@ -31,7 +29,7 @@ NODES = 40_000
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("monitor") / "data"
     rng = np.random.default_rng(0)
     gz.build(
@@ -45,7 +43,7 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def ds(folder: Path):
+def ds(folder):
     with gz.open(folder) as opened:
         yield opened
 
@@ -54,12 +52,12 @@ def _loader(ds):
     return gz.NeighborLoader(ds, [5], "train", batch_size=500)
 
 
-def _threads() -> list[str]:
+def _threads():
     names = [each.name for each in threading.enumerate()]
     return [name for name in names if name.startswith("graphzero-monitor")]
 
 
-def _processes() -> int:
+def _processes():
     """This one and its children: other tests may have left some of multiprocessing's own."""
     return 1 + len(psutil.Process().children(recursive=True))
 
@@ -67,7 +65,7 @@ def _processes() -> int:
 # --- mini-batches
 
 
-def test_it_sees_every_mini_batch_and_the_loop(ds) -> None:
+def test_it_sees_every_mini_batch_and_the_loop(ds):
     loader = _loader(ds)
     list(loader)  # before: does not count
     with gz.Monitor() as monitor:
@@ -92,7 +90,7 @@ def test_it_sees_every_mini_batch_and_the_loop(ds) -> None:
 
 
 @pytest.mark.parametrize("watched", [False, True])
-def test_mini_batches_of_workers_are_seen_if_the_loop_is_watched(ds, watched) -> None:
+def test_mini_batches_of_workers_are_seen_if_the_loop_is_watched(ds, watched):
     batches = gz.NeighborDataset(ds, ds.splits["train"], [5], batch_size=100)
     loader = torch.utils.data.DataLoader(
         batches, batch_size=None, num_workers=2, collate_fn=gz.Collate(ds)
@@ -112,7 +110,7 @@ def test_mini_batches_of_workers_are_seen_if_the_loop_is_watched(ds, watched) ->
 
 
 @pytest.mark.parametrize("kind", ["text", "dataset", "loader's dataset", "file", "list"])
-def test_the_dataset_may_be_named_in_many_ways_and_is_closed(folder: Path, ds, kind: str) -> None:
+def test_the_dataset_may_be_named_in_many_ways_and_is_closed(folder, ds, kind):
     named = {
         "text": str(folder),
         "dataset": ds,
@@ -120,7 +118,6 @@ def test_the_dataset_may_be_named_in_many_ways_and_is_closed(folder: Path, ds, k
         "file": folder / "features.gd",
         "list": [ds, folder / "graph.gl"],
     }[kind]
-    before = _core.open_mappings()
     monitor = gz.Monitor(named)
     with pytest.raises(RuntimeError, match="recorded nothing yet"):
         _ = monitor.summary
@@ -128,23 +125,19 @@ def test_the_dataset_may_be_named_in_many_ways_and_is_closed(folder: Path, ds, k
         pass
     with pytest.raises(RuntimeError, match="make another one"), monitor:
         pass
-    gc.collect()
-    assert _core.open_mappings() <= before
-    names = {Path(file.path).name for file in monitor.recording.files}
-    assert "features.gd" in names
-    assert all(os.path.isabs(file.path) for file in monitor.recording.files)
+    paths = [Path(file.path) for file in monitor.recording.files]
+    assert "features.gd" in {path.name for path in paths}
+    assert all(path.is_absolute() for path in paths)
 
 
-def test_a_program_ends_that_never_left_the_block(tmp_path: Path) -> None:
+def test_a_program_ends_that_never_left_the_block(tmp_path):
     text = (
         "import graphzero as gz, sys\n"
         "monitor = gz.Monitor(interval=0.01).__enter__()\n"
         "print(len(monitor.recording.readings) > 0, 'torch' in sys.modules)\n"
     )
-    command = [sys.executable, "-c", text]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path
-    )
+    how = {"capture_output": True, "text": True, "timeout": 60, "cwd": tmp_path}
+    done = subprocess.run([sys.executable, "-c", text], **how, check=False)
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "True False\n")
 
 
@@ -162,14 +155,14 @@ def test_a_program_ends_that_never_left_the_block(tmp_path: Path) -> None:
         ({"json": "/"}, OSError, "json cannot be written"),
     ],
 )
-def test_wrong_arguments_are_refused_at_once(options, error, message) -> None:
+def test_wrong_arguments_are_refused_at_once(options, error, message):
     with pytest.raises(error, match=message), gz.Monitor(**options):
         pytest.fail("the block was entered")
     assert not _threads()
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_an_exception_ends_it_and_its_files_are_written(ds, tmp_path: Path, error) -> None:
+def test_an_exception_ends_it_and_its_files_are_written(ds, tmp_path, error):
     path = tmp_path / "run.json"
     with pytest.raises(error, match="mine"), gz.Monitor(json=path) as monitor:
         list(_loader(ds))
@@ -179,26 +172,19 @@ def test_an_exception_ends_it_and_its_files_are_written(ds, tmp_path: Path, erro
     assert json.loads(path.read_text())["summary"]["batches"]["batches"] == 4
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_leaves_it_alone(tmp_path: Path) -> None:
+def test_a_forked_child_leaves_it_alone(tmp_path):
     path = tmp_path / "run.json"
     with gz.Monitor(json=path) as monitor:
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                watched = list(monitor.watch([1, 2]))
-                monitor.__exit__(None, None, None)
-                code = 0 if watched == [1, 2] else 2
-            finally:
-                os._exit(code)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        found = others.in_child(
+            lambda: [list(monitor.watch([1, 2])), monitor.__exit__(None, None, None)]
+        )
+        assert found == [[1, 2], None]
         assert not path.exists()  # the child has left the block, and written nothing
         assert len(_threads()) == 1
     assert read_recording(path) == monitor.recording
 
 
-def test_its_files_are_where_it_was_made_and_one_may_fail(tmp_path: Path, monkeypatch) -> None:
+def test_its_files_are_where_it_was_made_and_one_may_fail(tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link.html").symlink_to(tmp_path / "r.html")
     monkeypatch.chdir(tmp_path)
@@ -221,25 +207,22 @@ SOME = BatchTotals(batches=3, steps=3)
 class Source:
     """A process and its files; time passes only as it is told."""
 
-    def __init__(self) -> None:
-        self.clock, self.cpu = 100.0, 0.0
-        self.living = [7]
-        self.looks = 0
+    def __init__(self):
+        self.clock, self.cpu, self.time_to_count_pages = 100.0, 0.0, 0.0
+        self.living, self.looks, self.waits = [7], 0, 0
         self.failure: Exception | None = None
-        self.time_to_count_pages = 0.0
-        self.waits = 0
 
-    def read_processes(self, pid: int, *, with_pss: bool) -> tuple[ProcessReading, ...]:
+    def read_processes(self, pid, *, with_pss):
         if self.failure is not None:
             raise self.failure
         self.cpu += self.time_to_count_pages if with_pss else 0.0
         return tuple(ProcessReading(each, "main", rss=10**8) for each in self.living)
 
-    def read_files(self, paths, parts: int = 1) -> tuple[FileReading, ...]:
+    def read_files(self, paths, parts=1):
         self.looks += parts == 1
         return tuple(FileReading(path, 1, 1) for path in paths)
 
-    def wait(self, seconds: float) -> bool:
+    def wait(self, seconds):
         """True after so many waits."""
         self.clock += seconds
         self.waits -= 1
@@ -247,27 +230,23 @@ class Source:
 
 
 @pytest.fixture
-def source(monkeypatch) -> Source:
+def source(monkeypatch):
     """It has mapped a file, which is on no disk."""
     found = Source()
-    fake = {
-        "mapped_files": lambda pids: ("mapped",),
-        "device_bytes": lambda path: None,
-        "read_processes": found.read_processes,
-        "read_files": found.read_files,
-    }
-    for name, function in fake.items():
-        monkeypatch.setattr(monitor_module, name, function)
+    monkeypatch.setattr(monitor_module, "mapped_files", lambda pids: ("mapped",))
+    monkeypatch.setattr(monitor_module, "device_bytes", lambda path: None)
+    monkeypatch.setattr(monitor_module, "read_processes", found.read_processes)
+    monkeypatch.setattr(monitor_module, "read_files", found.read_files)
     monkeypatch.setattr(monitor_module.time, "thread_time", lambda: found.cpu)
     return found
 
 
 @pytest.fixture
-def begin(source: Source) -> Callable[..., Recorder]:
+def begin(source):
     """Makes a recorder that has taken its first reading, and so many others."""
     made = []
 
-    def begun(waits: int) -> Recorder:
+    def begun(waits):
         batches = Batches()
         for io in ("a", "b"):
             batches.add(Step(0, SOME if io == "a" else BatchTotals(), {"io": io}))
@@ -283,7 +262,7 @@ def begin(source: Source) -> Callable[..., Recorder]:
         each.recording(is_last=True)  # listens no more
 
 
-def test_readings_come_at_the_interval_and_have_all_that_costs_little(source, begin) -> None:
+def test_readings_come_at_the_interval_and_have_all_that_costs_little(source, begin):
     recorder = begin(10)
     assert [each.seconds for each in recorder.recording().readings] == [*range(12)]
     recording = recorder.recording(is_last=True)
@@ -295,7 +274,7 @@ def test_readings_come_at_the_interval_and_have_all_that_costs_little(source, be
     assert recording.epochs == {0: SOME}
 
 
-def test_a_long_run_keeps_a_bounded_number(begin) -> None:
+def test_a_long_run_keeps_a_bounded_number(begin):
     recording = begin(6_000).recording(is_last=True)
     times = [reading.seconds for reading in recording.readings]
     assert 900 <= len(times) <= 2001
@@ -304,7 +283,7 @@ def test_a_long_run_keeps_a_bounded_number(begin) -> None:
     assert max(gaps) < recording.seconds / 100
 
 
-def test_what_costs_much_is_done_seldom(source, begin) -> None:
+def test_what_costs_much_is_done_seldom(source, begin):
     source.time_to_count_pages = 0.02
     recorder = begin(100)
     assert 20 <= source.looks <= 30
@@ -314,13 +293,13 @@ def test_what_costs_much_is_done_seldom(source, begin) -> None:
     assert source.cpu < 0.6
 
 
-def test_it_ends_with_the_process(source, begin) -> None:
+def test_it_ends_with_the_process(source, begin):
     source.living = []
     recorder = begin(10**9)  # returns
     assert len(recorder.recording(is_last=True).readings) == 3  # one of its end
 
 
-def test_a_reading_that_fails_ends_nothing_and_is_said(source, begin) -> None:
+def test_a_reading_that_fails_ends_nothing_and_is_said(source, begin):
     recorder = begin(1)
     source.failure, source.waits = OSError("no such luck"), 3
     with pytest.warns(UserWarning, match="A reading failed: OSError: no such luck"):
@@ -330,7 +309,7 @@ def test_a_reading_that_fails_ends_nothing_and_is_said(source, begin) -> None:
     assert len(recorder.recording(is_last=True).readings) == 6
 
 
-def test_batches_of_files_are_read_as_far_as_their_lines_are_whole(tmp_path: Path) -> None:
+def test_batches_of_files_are_read_as_far_as_their_lines_are_whole(tmp_path):
     steps = [Step(epoch, SOME, {"io": "a"}) for epoch in (0, 1, 1)]
     lines = [json.dumps({**step._asdict(), "totals": vars(step.totals)}) for step in steps]
     batches = Batches(str(tmp_path / "[stats]"))

@@ -1,12 +1,13 @@
-"""`gz.NeighborLoader`: the batches of the open form, epochs, workers, seeds, kinds of sampling."""
+"""The ready-made loaders: batches of the open form, epochs, workers, seeds, states, links."""
 
 from __future__ import annotations
 
+import copy
 import gc
-import inspect
 import multiprocessing
-import threading
+import pickle
 import weakref
+from types import SimpleNamespace
 
 import files
 import numpy as np
@@ -15,7 +16,6 @@ from ready_loaders import (
     OPTIONS,
     WORKERS,
     all_same,
-    double,
     loader_of,
     open_form,
     reference,
@@ -55,26 +55,12 @@ def test_passes_are_those_of_the_open_form(ds, workers, persistent):
         assert all_same(loader, open_form(source, epoch))
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("order", ["hot"], indirect=True)
-@pytest.mark.parametrize("persistent", [False, True])
-def test_spawned_workers(ds, persistent):
-    loader = loader_of(
-        ds, workers=2, method="spawn", shuffle=True, persistent_workers=persistent, transform=double
-    )
-    source = reference(ds, shuffle=True)
-    for epoch in range(2):
-        assert all_same(loader, map(double, open_form(source, epoch)))
-
-
 def test_lengths_and_attributes(ds):
     loader = loader_of(ds, drop_last=True)
     assert isinstance(loader, torch.utils.data.DataLoader)
     assert (len(loader), len(loader.dataset)) == (10, 203)
     assert (loader.batch_size, loader.drop_last) == (20, True)
     assert len(list(loader)) == 10
-    parameters = set(inspect.signature(gz.NeighborLoader).parameters) - {"other"}
-    assert not {name for name in parameters if not hasattr(loader, name)}
 
 
 @pytest.mark.parametrize(("workers", "persistent"), WORKERS)
@@ -115,22 +101,6 @@ def test_persistent_workers_serve_one_pass_at_a_time(ds):
     assert all_same(third, open_form(reference(ds, shuffle=True), 2))
 
 
-def test_iterations_leave_no_threads(ds):
-    loader = loader_of(ds)
-    before = threading.active_count()
-    held = iter(loader)
-    next(held)
-    assert threading.active_count() > before
-    for _ in range(10):
-        next(held)
-    assert threading.active_count() == before  # after the last batch, before the loop asks again
-    assert next(held, None) is None
-    left = iter(loader)
-    next(left)
-    del left
-    assert threading.active_count() == before
-
-
 def test_a_loader_that_is_dropped_is_gone(ds):
     gc.collect()
     gc.disable()
@@ -144,21 +114,6 @@ def test_a_loader_that_is_dropped_is_gone(ds):
         assert not multiprocessing.active_children()
     finally:
         gc.enable()
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("workers", [0, 2])
-def test_an_exception_of_the_transform_reaches_the_loop(ds, workers):
-    def fails(batch):
-        if 7 in batch.input_id:
-            raise KeyError("no such thing")
-        return batch
-
-    loader = loader_of(ds, workers=workers, transform=fails)
-    with pytest.raises(KeyError, match="no such thing"):
-        list(loader)
-    loader.transform = None
-    assert all_same(loader, open_form(reference(ds), 1))
 
 
 def test_an_error_of_sampling_ends_the_pass(ds, monkeypatch):
@@ -206,11 +161,9 @@ def test_one_batch_for_some_seeds(ds):
     loader = loader_of(ds, shuffle=True)
     state = loader.state_dict()
     batch = loader([4, 2, 4])
-    train = ds.splits["train"]
-    assert batch.n_id[:2].tolist() == train[[4, 2]].tolist()
+    assert batch.n_id[:2].tolist() == ds.splits["train"][[4, 2]].tolist()
     assert batch.input_id.tolist() == [4, 2, 4]
     assert same(batch, loader(torch.tensor([4, 2, 4])))
-    assert loader.epoch == 0
     assert loader.state_dict() == state
     assert torch.equal(batch.x, torch.from_numpy(ds.features.gather(batch.n_id.numpy())))
     assert loader_of(ds, transform=number_and_x)([1])[0] == 1
@@ -286,54 +239,200 @@ def test_balanced_seeds(tmp_path):
             gz.NeighborLoader(plain, [1], seed_weights="balanced")
 
 
-def test_times_and_weights(tmp_path):
-    edges = files.random_edges(50, 900)
-    rng = np.random.default_rng(0)
-    gz.build(
-        tmp_path / "d",
-        np.asarray(edges).T,
-        num_nodes=50,
-        weight=rng.random(900),
-        timestamp=rng.integers(0, 100, 900),
-    ).close()
-    with gz.open(tmp_path / "d") as ds:
-        times = np.arange(50)
-        timed = gz.NeighborLoader(
-            ds,
-            [5, 5],
-            input_time=torch.from_numpy(times),
-            time_attr="time",
-            temporal_strategy="last",
-            seed=1,
-            batch_size=7,
-        )
-        source = gz.NeighborDataset(
-            ds, None, [5, 5], input_time=times, temporal_strategy="last", seed=1, batch_size=7
-        )
-        assert all_same(timed, open_form(source))
-        weighted = gz.NeighborLoader(ds, [5], weight_attr="edge_weight", seed=1, batch_size=7)
-        source = gz.NeighborDataset(ds, None, [5], weighted=True, seed=1, batch_size=7)
-        assert all_same(weighted, open_form(source))
-        with pytest.raises(ValueError, match="give input_time"):
-            gz.NeighborLoader(ds, [5], time_attr="time")
-        for name in ("time_attr", "weight_attr"):
-            with pytest.raises(ValueError, match=r"Unknown .* 'year'"):
-                gz.NeighborLoader(ds, [5], **{name: "year"})
-
-
-def test_kinds_of_sampling(ds):
-    for options in (
-        {"replace": True},
-        {"disjoint": True},
-        {"labor": True},
-        {"subgraph_type": "induced"},
-        {"batch_dependency": 2},
-    ):
-        assert all_same(loader_of(ds, **options), open_form(reference(ds, **options)))
+def test_subgraph_types(ds):
     induced = open_form(reference(ds, subgraph_type="induced"))
     assert all_same(loader_of(ds, directed=False), induced)
-    assert all_same(loader_of(ds, feature_dtype="float32", num_threads=1), open_form(reference(ds)))
     with pytest.raises(ValueError, match="bidirectional"):
         loader_of(ds, subgraph_type="bidirectional")
-    with pytest.raises(ValueError, match=r"weights|weight="):
-        loader_of(ds, weight_attr="edge_weight")
+
+
+# --- states, seeds that are drawn, copies
+
+
+@pytest.mark.parametrize(("workers", "persistent"), WORKERS)
+@pytest.mark.parametrize("taken", [0, 1, 4])
+def test_a_state_counts_what_the_loop_was_given(ds, workers, persistent, taken):
+    loader = loader_of(ds, workers=workers, shuffle=True, persistent_workers=persistent)
+    list(loader)
+    iterator = iter(loader)
+    for _ in range(taken):
+        next(iterator)
+    state = loader.state_dict()
+    resumed = loader_of(ds, shuffle=True, workers=2 - workers)
+    resumed.load_state_dict(state)
+    assert resumed.state_dict() == state
+    source = reference(ds, shuffle=True)
+    assert all_same(resumed, open_form(source, 1)[taken:])
+    assert all_same(resumed, open_form(source, 2))
+    loader.load_state_dict(state)  # into the loader itself, whose pass still runs
+    assert all_same(loader, open_form(source, 1)[taken:])
+
+
+def test_a_state_at_the_end_of_an_epoch_is_the_beginning_of_the_next(ds):
+    loader = loader_of(ds, shuffle=True)
+    list(loader)
+    state = loader.state_dict()
+    assert (state["epoch"], state["batches"]) == (1, 0)
+    resumed = loader_of(ds, shuffle=True)
+    resumed.load_state_dict(state)
+    assert all_same(resumed, open_form(reference(ds, shuffle=True), 1))
+    source = reference(ds, shuffle=True)
+    list(source)
+    resumed.load_state_dict(source.state_after(11))  # which says that nothing of it is left
+    assert all_same(resumed, open_form(reference(ds, shuffle=True), 1))
+
+
+def test_a_drawn_seed_becomes_that_of_the_state(ds):
+    loader = loader_of(ds, shuffle=True, seed=None)
+    iterator = iter(loader)
+    next(iterator)
+    state = loader.state_dict()
+    resumed = loader_of(ds, shuffle=True, seed=None, workers=2, persistent_workers=True)
+    list(resumed)
+    assert resumed.seed != loader.seed
+    resumed.load_state_dict(state)
+    assert resumed.seed == loader.seed
+    assert all_same(resumed, iterator)
+    fixed = loader_of(ds, shuffle=True)
+    with pytest.raises(ValueError, match="seed"):
+        fixed.load_state_dict(state)
+    other = loader_of(ds, shuffle=True, seed=None, replace=True)
+    before = other.seed
+    with pytest.raises(ValueError, match="replace"):
+        other.load_state_dict(state)
+    assert other.seed == before
+
+
+def test_the_seed_is_drawn_when_the_loader_is_made(ds):
+    torch.manual_seed(3)
+    one, other = (loader_of(ds, seed=None, shuffle=True) for _ in range(2))
+    torch.manual_seed(3)
+    again = loader_of(ds, seed=None, shuffle=True)
+    assert one.seed == again.seed != other.seed
+    assert all_same(one, again)
+    generators = [torch.Generator().manual_seed(4) for _ in range(2)]
+    first, second = (loader_of(ds, seed=None, generator=each) for each in generators)
+    assert first.seed == second.seed
+    assert loader_of(ds, seed=0, generator=generators[0]).seed == 0
+    for ranks in ({"distributed": True}, {"rank": 0, "world_size": 2}):
+        with pytest.raises(ValueError, match="same seed="):
+            loader_of(ds, seed=None, **ranks)
+    assert loader_of(ds, seed=None, distributed=False).seed >= 0
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))])
+@pytest.mark.parametrize(("workers", "persistent"), WORKERS)
+def test_copies_count_for_themselves(ds, way, workers, persistent):
+    loader = loader_of(
+        ds,
+        workers=workers,
+        shuffle=True,
+        persistent_workers=persistent,
+        generator=torch.Generator(),
+    )
+    list(loader)
+    next(iter(loader))
+    copied = way(loader)
+    source = reference(ds, shuffle=True)
+    assert all_same(copied, open_form(source, 2))
+    assert copied.epoch == 3
+    assert loader.epoch == 2
+    assert all_same(loader, open_form(source, 2))
+    assert (len(copied), copied.batch_size, len(copied.dataset)) == (11, 20, 203)
+
+
+# --- links
+
+
+@pytest.fixture
+def edges():
+    return np.asarray(files.random_edges(500, 6000, seed=2)).T[:, :100]
+
+
+def links_of(ds, edges, **options):
+    return gz.LinkNeighborLoader(ds, [4, 3], edges, **{**OPTIONS, **options})
+
+
+def links_source(ds, edges, **options):
+    return gz.LinkNeighborDataset(ds, edges, [4, 3], **{**OPTIONS, **options})
+
+
+def mode(name, amount=1, **weights):
+    """As PyG's NegativeSampling has them."""
+    return SimpleNamespace(mode=SimpleNamespace(value=name), amount=amount, **weights)
+
+
+def test_ways_to_say_which_negatives(ds, edges):
+    binary = open_form(links_source(ds, edges, neg_sampling="binary", amount=2.5))
+    for way in (
+        {"neg_sampling": ("binary", 2.5)},
+        {"neg_sampling": {"mode": "binary", "amount": 2.5}},
+        {"neg_sampling_ratio": 2.5},
+        {"neg_sampling": SimpleNamespace(mode="binary", amount=2.5)},
+    ):
+        assert all_same(links_of(ds, edges, **way), binary)
+    triplets = open_form(links_source(ds, edges, neg_sampling="triplet", amount=3))
+    assert all_same(links_of(ds, edges, neg_sampling=mode("triplet", 3)), triplets)
+    plain = open_form(links_source(ds, edges))
+    assert all_same(links_of(ds, edges, neg_sampling_ratio=0.0), plain)
+    for wrong in ("trinary", {"ratio": 1}, {"amount": 1}, {"mode": "binary", "ratio": 1}, 0.5):
+        with pytest.raises(ValueError, match="neg_sampling"):
+            links_of(ds, edges, neg_sampling=wrong)
+    with pytest.raises(ValueError, match="not both"):
+        links_of(ds, edges, neg_sampling="binary", neg_sampling_ratio=1.0)
+
+
+def test_labels_and_ids(ds, edges):
+    labels = torch.arange(100) % 3
+    loader = links_of(ds, torch.from_numpy(edges), edge_label=labels, neg_sampling="binary")
+    source = links_source(ds, edges, edge_label=labels.numpy(), neg_sampling="binary")
+    assert all_same(loader, open_form(source))
+    assert all_same(links_of(ds, tuple(edges)), open_form(links_source(ds, edges)))
+    named = links_of(ds, edges, input_id=np.arange(100) * 2)
+    assert torch.cat([b.input_id for b in named]).tolist() == list(range(0, 200, 2))
+    assert same(loader([0, 5]), loader(np.array([0, 5])))
+    with pytest.raises(ValueError, match="edge_label"):
+        links_of(ds, edges, seed_weights="balanced")
+    with pytest.raises(TypeError, match="edge type"):
+        links_of(ds, (("paper", "cites", "paper"), edges))
+    with pytest.raises(TypeError, match="edge type"):
+        links_of(ds, ("paper", "cites", "paper"))
+
+
+@pytest.mark.parametrize("neighbors", ["in", "out", "both"])
+@pytest.mark.parametrize("edge_ids", [False, True])
+def test_all_edges_by_default(tmp_path, neighbors, edge_ids):
+    edges = np.asarray(files.random_edges(40, 300)).T
+    with gz.build(
+        tmp_path / "d", edges, num_nodes=40, neighbors=neighbors, edge_ids=edge_ids
+    ) as ds:
+        seeds = gz.LinkNeighborLoader(ds, [2])._source.edge_label_index
+        if edge_ids:
+            assert np.array_equal(seeds, edges)  # in the order of the edge list
+        assert sorted(map(tuple, seeds.T)) == sorted(map(tuple, edges.T))
+    with gz.build(tmp_path / "u", edges, num_nodes=40, directed=False) as ds:
+        seeds = gz.LinkNeighborLoader(ds, [2])._source.edge_label_index
+        loops = edges[:, edges[0] == edges[1]]
+        both = np.hstack([edges, edges[::-1][:, edges[0] != edges[1]]])
+        assert seeds.shape[1] == both.shape[1] == ds.num_edges, loops
+        assert sorted(map(tuple, seeds.T)) == sorted(map(tuple, both.T))
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_edge_splits(tmp_path, directed):
+    edges = np.asarray(files.random_edges(40, 300)).T
+    positions = np.array([250, 3, 17])
+    with gz.build(
+        tmp_path / "d",
+        nodes={"x": np.ones((40, 1))},
+        edges={"edge_index": edges},
+        edge_splits={"test": positions},
+        directed=directed,
+        order="hot",
+    ) as ds:
+        seeds = gz.LinkNeighborLoader(ds, [2], "test")._source.edge_label_index
+        if directed:
+            assert np.array_equal(seeds, edges[:, positions])
+        assert np.array_equal(np.sort(seeds, axis=0), np.sort(edges[:, positions], axis=0))
+        with pytest.raises(ValueError, match=r"no split of the edges of the dataset.*\['test'\]"):
+            gz.LinkNeighborLoader(ds, [2], "train")

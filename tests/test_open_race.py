@@ -44,42 +44,27 @@ def version_of(ds):
     return versions.pop()
 
 
-class Rebuilding:
-    """Calls a step before the file of the given number is opened, counted from 0."""
-
-    def __init__(self, monkeypatch, at, step):
-        self.opened, self._at, self._step = 0, at, step
-        mapping = _core.Mapping
-
-        def opening(path):
-            number, self.opened = self.opened, self.opened + 1
-            if number == self._at:
-                self._step()
-            return mapping(path)
-
-        monkeypatch.setattr("graphzero.store.mapped_file._core.Mapping", opening)
-
-
 @pytest.mark.parametrize("at", range(5))
-def test_a_rebuild_between_the_manifest_and_any_of_the_files(monkeypatch, tmp_path, at):
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_a_rebuild_before_any_of_the_files_is_opened(monkeypatch, tmp_path, at, is_committed):
+    """Where it has committed, a file that was found under its staged name is renamed."""
     build_version(tmp_path, 1)
-    Rebuilding(monkeypatch, at, lambda: build_version(tmp_path, 2))
+    pending, opened, mapping = [], [], _core.Mapping
+    if is_committed:
+        with monkeypatch.context() as patch:
+            patch.setattr(folder_module, "finish_renames", lambda *args: pending.append(args))
+            build_version(tmp_path, 2)
+
+    def opening(path):
+        opened.append(path)
+        if len(opened) == at + 1:
+            finish_renames(*pending[-1]) if is_committed else build_version(tmp_path, 2)
+        return mapping(path)
+
+    monkeypatch.setattr("graphzero.store.mapped_file._core.Mapping", opening)
     with gz.open(tmp_path) as ds:
         assert version_of(ds) == 2
     assert _core.open_mappings() == 0
-
-
-@pytest.mark.parametrize("at", range(5))
-def test_a_rebuild_that_has_committed_and_renames_meanwhile(monkeypatch, tmp_path, at):
-    """A file that was found under its staged name is renamed before it is opened."""
-    build_version(tmp_path, 1)
-    pending = []
-    with monkeypatch.context() as patch:
-        patch.setattr(folder_module, "finish_renames", lambda *args: pending.append(args))
-        build_version(tmp_path, 2)
-    Rebuilding(monkeypatch, at, lambda: finish_renames(*pending[-1]))
-    with gz.open(tmp_path) as ds:
-        assert version_of(ds) == 2
 
 
 @pytest.mark.extended

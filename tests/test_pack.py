@@ -176,7 +176,6 @@ def test_resident_rows_are_those_of_the_plan(folder, expected, tmp_path):
 def test_later_epochs_are_packed_ones_again(packed, expected):
     folder, out = packed
     batches = gz.PackedDataset(gz.open(folder), out, SEEDS)
-    assert batches.packed_epochs == EPOCHS
     for epoch, of in ((5, 2), (7, 4), (0, 3), (1, 4), (302, 2)):
         assert batches.sampled_epoch(epoch) == of
         assert epoch_of(batches, epoch) == expected[of]

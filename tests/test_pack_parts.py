@@ -30,6 +30,7 @@ from packed_graphs import (
 
 import graphzero as gz
 from graphzero import _core
+from graphzero.packs import packing
 from graphzero.packs.pack_file import open_pack, open_parts, pack_files
 from graphzero.store import atomic
 from graphzero.store.format import FileWriter, read_file, read_header
@@ -366,8 +367,8 @@ def test_an_interruption_leaves_the_old_pack(
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_what_a_killed_packing_left_is_cleared_by_the_next(
-    ds: Any, kind: str, tmp_path: Path
+def test_what_a_killed_packing_left_is_cleared_by_the_next_and_no_file_of_a_running_one(
+    ds: Any, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = make(ds, tmp_path / "p.gd", SEEDS[kind])
     orphan = tmp_path / "p.0123abcd-01-x.gd"  # had its name, and the first file had not
@@ -376,6 +377,13 @@ def test_what_a_killed_packing_left_is_cleared_by_the_next(
     unfinished.write_bytes(bytes(5000))
     foreign = tmp_path / ".q.0123abcd-02-x.gd.00aa.gz-staged"
     foreign.write_bytes(bytes(5000))
+    append = packing._RowsWriter.append_batch
+
+    def append_beside_another(writer: Any, rows: Any) -> None:
+        packing.clear(out)  # as another packing of this name does, when it begins
+        append(writer, rows)
+
+    monkeypatch.setattr(packing._RowsWriter, "append_batch", append_beside_another)
     make(ds, out, SEEDS[kind], overwrite=True)
     assert sorted(tmp_path.iterdir()) == sorted([*pack_files(out), foreign])
 

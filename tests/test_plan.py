@@ -9,7 +9,7 @@ import pytest
 
 import graphzero as gz
 from graphzero import _core
-from graphzero.io.plan import Estimate, make_plan
+from graphzero.io.plan import BatchSize, Estimate, make_plan, with_batches
 
 GB = 10**9
 ESTIMATE = Estimate(
@@ -234,6 +234,29 @@ def test_the_batch_that_is_placed_ahead_is_not_in_what_was_left_before():
     exactly = replace(ALONE, observed=ALONE.batch * 6, topology=0)
     assert plan(exactly).places_ahead
     assert not plan(replace(exactly, observed=ALONE.batch * 6 - 1)).places_ahead
+
+
+def test_mini_batches_are_estimated_from_the_size_of_one():
+    size = BatchSize(
+        nodes=1000, edges=2000, row_bytes=1 << 26, managed_rows=800, managed_bytes=800 * 512
+    )
+
+    def known(size=size, lookahead=2, workers=1):
+        return with_batches(ESTIMATE, size, lookahead=lookahead, workers=workers, threads=4)
+
+    alone, several = known(), known(workers=3)
+    assert alone.batch_rows == _core.block_bytes((1 << 26) + (1 << 22))  # a sixteenth more
+    assert alone.batch == alone.batch_rows + 1000 * 16 + 2000 * 32
+    assert (alone.batches, alone.lookahead, alone.fetching, alone.workers) == (2, 2, 3, 1)
+    assert (several.batches, several.lookahead, several.fetching, several.workers) == (12, 6, 9, 3)
+    of_threads = 4 * (1.5 * 2000 * 24 + 1000 * 64)
+    # two threads sample batches that nobody has asked for yet
+    assert alone.sampling == of_threads + 2 * (1000 * 16 + 2000 * 32) == several.sampling / 3
+    assert known(lookahead=5).sampling == of_threads
+    assert alone.read_lists == 800 * 32
+    assert alone.fetched_row == int(17 / 16 * (512 + _core.PICK_BYTES))
+    nothing = known(replace(size, managed_rows=0, managed_bytes=0))
+    assert nothing.fetched_row == int(17 / 16 * _core.PICK_BYTES)
 
 
 REFUSED = {

@@ -19,6 +19,8 @@ from torch_geometric.data import Data, HeteroData, InMemoryDataset  # noqa: E402
 
 from graphzero.pyg import NeighborLoader, from_data  # noqa: E402
 
+WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
+
 # The C code that these loaders reach is sanitized by the tests of their open form.
 pytestmark = pytest.mark.no_asan
 
@@ -34,44 +36,6 @@ def make_data(num_nodes=60, num_edges=400, seed=0):
         val_mask=masks == 1,
         test_mask=masks == 2,
     )
-
-
-def test_the_result_answers_as_the_graph_did(tmp_path):
-    data = make_data()
-    data.name = "chains"
-    data.edge_label_index = data.edge_index[:, :7]
-    with from_data(data, tmp_path / "store") as ds:
-        assert torch.equal(ds.train_mask, data.train_mask)
-        assert torch.equal(ds.x, data.x)
-        assert torch.equal(ds.y, data.y)
-        assert torch.equal(ds.edge_index, data.edge_index)
-        assert torch.equal(ds.edge_label_index, data.edge_label_index)
-        assert ds.name == "chains"
-        assert ds.num_features == ds.num_node_features == data.num_features == 5
-        with pytest.raises(AttributeError, match="has no 'place'.*train_mask.*name"):
-            _ = ds.place
-        assert not hasattr(ds, "place")
-        assert ds.pos is data.pos is None
-        assert ds.edge_attr is data.edge_attr is None
-        assert ds.num_edge_features == data.num_edge_features == 0
-        assert set(ds.keys()) == set(data.keys())
-        assert "x" in ds
-        assert "pos" not in ds
-        copied = pickle.loads(pickle.dumps(ds))
-        assert torch.equal(copied.val_mask, data.val_mask)
-        assert copied.num_features == 5
-        copied.close()
-
-
-def test_nothing_is_set_that_no_batch_would_have(tmp_path):
-    with from_data(make_data(), tmp_path / "store") as ds:
-        with pytest.raises(AttributeError, match=r"n_id cannot be set.*Set it before from_data"):
-            ds.n_id = torch.arange(60).flip(0)
-        with pytest.raises(AttributeError, match="y cannot be set"):
-            ds.y = ds.y.view(-1)
-        assert ds.to("cpu", "x", "y") is ds
-        with pytest.raises(ValueError, match=r"move batches, batch.to\('meta'\)"):
-            ds.to("meta")
 
 
 def test_numbers_that_batches_have_are_left_out_or_refused(tmp_path):
@@ -102,28 +66,29 @@ def test_seed_edges_stay_in_memory_however_many_they_are(tmp_path):
         assert not ds.edge_attributes
 
 
-def test_times_are_named(tmp_path):
+def test_what_moves_and_drives_is_named(tmp_path):
     data = make_data()
     data.when = torch.arange(400)
     with from_data(data, tmp_path / "store", time_attrs=["when"]) as ds:
         got = gz.NeighborSampler(ds.graph, [50]).sample(np.arange(60), seed_time=np.full(60, 100))
-        expected = set(range(101))
-        assert set(got.e_id.tolist()) == expected
+        assert set(got.e_id.tolist()) == set(range(101))
+        assert ds.to("cpu", "x", "y") is ds
+        with pytest.raises(ValueError, match=r"move batches, batch.to\('meta'\)"):
+            ds.to("meta")
     with pytest.raises(ValueError, match="no attribute 'then'"):
         from_data(data, tmp_path / "store", time_attrs=["then"])
 
 
 @pytest.mark.filterwarnings("ignore:Sparse")
-def test_a_transposed_adjacency_matrix_is_read(tmp_path):
+def test_a_transposed_adjacency_matrix_is_read_with_its_values(tmp_path):
     data = make_data()
     edges = torch.unique(data.edge_index, dim=1)
-    values = torch.ones(edges.shape[1])
+    values = torch.arange(edges.shape[1]).float()
     # rows are targets
     data.adj_t = torch.sparse_coo_tensor(edges.flip(0), values, (60, 60)).to_sparse_csr()
     del data.edge_index
     with from_data(data, tmp_path / "store") as ds:
-        stored = ds.edge_index
-        assert torch.equal(torch.unique(stored, dim=1), edges)
+        assert torch.equal(ds.edge_index[:, ds.edge_weight.argsort()], edges)
 
 
 def test_ids_of_splits_and_many_splits_at_once(tmp_path):
@@ -285,3 +250,52 @@ def test_edits_of_one_type_are_named(tmp_path):
         data.x_dict["a"][0] = 7
         with pytest.raises(ValueError, match=r"data\['a'\]\.x was edited"):
             list(loader)
+
+
+# --- graphs with types
+
+
+@pytest.fixture
+def typed():
+    rng = torch.Generator().manual_seed(0)
+    data = HeteroData()
+    data["paper"].x = torch.rand(60, 6, generator=rng)
+    data["paper"].train_mask = torch.rand(60, generator=rng) < 0.5
+    data[CITES].edge_index = torch.randint(0, 60, (2, 300), generator=rng)
+    data[CITES].edge_weight = torch.rand(300, generator=rng)
+    return data
+
+
+def test_times_of_nodes_drive_sampling_without_being_named(typed, tmp_path):
+    """PyG's temporal loader of papers with years: nobody sees the future."""
+    typed["paper"].time, seeds = torch.arange(60), ("paper", typed["paper"].train_mask)
+    with from_data(typed, tmp_path / "store") as ds:
+        loader = NeighborLoader(ds, [4, 4], seeds, time_attr="time")
+        for batch in loader:
+            paper = batch["paper"]
+            assert (paper.time <= paper.time[: paper.batch_size][paper.batch]).all()
+            assert batch[CITES].edge_weight.shape == batch[CITES].e_id.shape
+
+
+def test_weights_that_float32_would_change_drive_nothing(typed, tmp_path):
+    weights = torch.rand(300, dtype=torch.float64)
+    typed[CITES].edge_weight, seeds = weights, "paper"
+    with from_data(typed, tmp_path / "store") as ds:
+        assert torch.equal(ds[CITES].edge_weight, weights)
+        with pytest.raises(ValueError, match="weight_attr='edge_weight'.*weight_attrs"):
+            NeighborLoader(ds, [4, 4], seeds, weight_attr="edge_weight")
+    with from_data(typed, tmp_path / "store", weight_attrs="edge_weight") as ds:
+        assert torch.equal(ds[CITES].edge_weight, weights.float())
+        next(iter(NeighborLoader(ds, [4, 4], seeds, weight_attr="edge_weight")))
+
+
+def test_graphs_without_edges_or_nodes_of_a_type_are_refused(tmp_path):
+    data = HeteroData()
+    with pytest.raises(ValueError, match="no edges: set edge_index of an edge type"):
+        from_data(data, tmp_path / "store")
+    data[WRITES].edge_index = torch.zeros(2, 1, dtype=torch.int64)
+    with pytest.raises(ValueError, match=r"no nodes of type 'author'.*data\['author'\]"):
+        from_data(data, tmp_path / "store")
+    data["paper"].title = "none"
+    with pytest.raises(ValueError, match="paper: no number of nodes: set its num_nodes"):
+        from_data(data, tmp_path / "store")

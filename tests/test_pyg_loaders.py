@@ -12,7 +12,6 @@ import graphzero as gz
 torch = pytest.importorskip("torch")
 pyg = pytest.importorskip("torch_geometric")
 
-import torch_geometric.transforms as T  # noqa: E402
 from torch_geometric.data import Data  # noqa: E402
 
 from graphzero.pyg import LinkNeighborLoader, NeighborLoader, from_data  # noqa: E402
@@ -45,26 +44,6 @@ def stored(data, tmp_path):
         yield ds
 
 
-def test_a_dataset_that_was_opened_again_serves_too(stored, tmp_path):
-    with gz.open(tmp_path / "store") as ds:
-        batch = next(iter(NeighborLoader(ds, [2], "train", batch_size=4)))
-        assert type(batch) is Data
-        assert torch.equal(batch.train_mask, stored.train_mask[batch.n_id])
-
-
-def test_transforms_get_the_type_of_pyg(stored):
-    got = []
-
-    def keep(batch):
-        got.append(type(batch))
-        return T.NormalizeFeatures()(batch)
-
-    for batch in NeighborLoader(stored, [2], "train", batch_size=16, transform=keep):
-        sums = batch.x.sum(dim=1)
-        assert torch.allclose(sums, torch.ones_like(sums), atol=1e-5)
-    assert set(got) == {Data}
-
-
 def test_no_rank_is_left_seeds_that_were_not_given_to_it(stored, monkeypatch):
     """As in PyG, each process has all the seeds that it was given, without being asked."""
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
@@ -88,25 +67,6 @@ def test_a_graph_in_memory_is_answered_with_the_line_to_add(data, loader):
             loader(**arguments, num_neighbors=[2])
     with pytest.raises(TypeError, match="not a .* in memory: write it once"):
         loader((data, data), num_neighbors=[2])
-
-
-def test_links_and_their_negatives(data, stored):
-    loader = LinkNeighborLoader(
-        stored,
-        num_neighbors=[4],
-        edge_label_index=data.edge_index[:, :100],
-        batch_size=10,
-        neg_sampling_ratio=1.0,
-    )
-    edges = set(map(tuple, data.edge_index.T.tolist()))
-    for number, batch in enumerate(loader):
-        assert type(batch) is Data
-        pairs = batch.n_id[batch.edge_label_index]
-        assert torch.equal(pairs[:, :10], data.edge_index[:, number * 10 : number * 10 + 10])
-        assert batch.edge_label.tolist() == [1] * 10 + [0] * 10
-        assert not edges & set(map(tuple, pairs[:, 10:].T.tolist()))
-        assert torch.equal(batch.x, data.x[batch.n_id])
-    assert number == 9
 
 
 def test_what_belongs_to_the_graph_does_not_hide_a_field_of_the_batch(data, tmp_path):

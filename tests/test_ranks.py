@@ -5,7 +5,11 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import re
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -97,14 +101,6 @@ def test_even_ranks_get_equally_many(count, done, world_size, workers, drop_last
 # --- the options
 
 
-def test_with_one_rank_nothing_is_dealt(folder):
-    plain = numbers_of(make(folder))
-    assert plain == list(range(7))
-    for options in ({"distributed": True}, {"distributed": False}, {"even": False}):
-        assert numbers_of(make(folder, **options)) == plain
-    assert numbers_of(make(folder, rank=0, world_size=1)) == plain
-
-
 def test_under_several_ranks_an_open_question_is_an_error(folder, two_ranks):
     batches = make(folder)  # no error: the ranks may come later
     for use in (iter, len, lambda b: next(iter(loader_of(b))), lambda b: len(loader_of(b))):
@@ -117,11 +113,6 @@ def test_under_several_ranks_an_open_question_is_an_error(folder, two_ranks):
     assert numbers_of(make(folder, distributed=True)) == [1, 3, 5, 0]
     assert numbers_of(make(folder, distributed=True, even=False)) == [1, 3, 5]
     assert numbers_of(make(folder, rank=2, world_size=3)) == [2, 5, 1]
-
-
-def test_the_open_question_is_asked_in_workers_too(folder, two_ranks):
-    with pytest.raises(ValueError, match="distributed=False"):
-        next(iter(loader_of(make(folder), 1)))
 
 
 def test_links_and_packs_take_the_options(folder, tmp_path, two_ranks):
@@ -195,14 +186,6 @@ def test_even_ranks_and_their_length(folder, workers, drop_last, expected):
             assert numbers_of(batches, loader) == expected[rank]
 
 
-def test_a_repeated_batch_is_the_same_to_the_byte(folder):
-    batches = make(folder, rank=1, world_size=2)
-    *_, repeated = loader_of(batches)
-    first = next(iter(loader_of(make(folder))))
-    assert repeated.n_id.tolist() == first.n_id.tolist()
-    assert repeated.edge_index.tolist() == first.edge_index.tolist()
-
-
 @pytest.mark.filterwarnings("ignore:an epoch has:UserWarning")
 def test_fewer_batches_than_ranks(folder):
     of_ranks = [numbers_of(make(folder, 40, rank=rank, world_size=8)) for rank in range(8)]
@@ -249,18 +232,6 @@ def test_much_that_is_repeated_or_lost_is_said_once(folder, count, options, expe
     found = warnings_of(batches)
     assert len(found) == len(expected)
     assert all(part in text for part, text in zip(expected, found, strict=True))
-
-
-def test_another_rank_does_not_repeat_the_warning(folder):
-    assert warnings_of(make(folder, rank=1, world_size=2)) == []
-    assert len(warnings_of(make(folder, rank=0, world_size=2))) == 1
-
-
-def test_copies_warn_themselves(folder):
-    batches = make(folder, rank=0, world_size=2)
-    assert len(warnings_of(batches)) == 1
-    for each in (copy.deepcopy(batches), pickle.loads(pickle.dumps(batches))):
-        assert len(warnings_of(each)) == 1
 
 
 # --- when the rank is found
@@ -319,43 +290,6 @@ def test_the_filled_round_is_resumed(folder):
     assert [left(states[2], rank, 2, even=False) for rank in range(2)] == [[4, 6], [5]]
 
 
-@pytest.mark.filterwarnings("ignore:an epoch has:UserWarning")
-def test_a_round_that_was_left_out_is_not_done(folder):
-    """Fewer ranks train on what more ranks could not share."""
-    options = {"count": 112, "drop_last": True}
-    batches = make(folder, rank=0, world_size=2, **options)
-    batches.set_epoch(0)
-    state = batches.state_after(3)
-    assert state["batches"] == 6
-    for rank, world_size, expected in ((0, 2, []), (1, 2, []), (2, 3, []), (0, 1, [6])):
-        batches = make(folder, rank=rank, world_size=world_size, **options)
-        batches.resume(state)
-        assert numbers_of(batches) == expected
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.filterwarnings("ignore:an epoch has:UserWarning")
-@pytest.mark.filterwarnings("ignore:'set_vital':UserWarning")
-def test_stateful_data_loaders_resume_the_filled_round(folder, workers):
-    stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
-    for taken in (1, 3, 4):
-        batches = make(folder, rank=1, world_size=2)
-        batches.set_epoch(0)
-        loader = loader_of(batches, workers, kind=stateful)
-        iterator = iter(loader)
-        for _ in range(taken):
-            next(iterator)
-        state = pickle.loads(pickle.dumps(loader.state_dict()))
-        resumed = make(folder, rank=1, world_size=2)
-        resumed.set_epoch(0)
-        again = loader_of(resumed, workers, kind=stateful)
-        if taken < 4:
-            again.load_state_dict(state)
-            assert numbers_of(resumed, again) == [1, 3, 5, 0][taken:]
-        resumed.resume(state)
-        assert resumed.position.batches == min(7, 2 * taken)
-
-
 # --- training
 
 
@@ -371,3 +305,121 @@ def test_one_rank_may_train_alone(folder, tmp_path, two_ranks):
         assert found == {"train": 97, "val": 77, "test": 89}
     with np.load(tmp_path / "p.npz") as file:
         assert len(file["node_id"]) == 97 + 77 + 89
+
+
+# --- several processes
+
+SCRIPT_WARNING = """
+import sys
+import numpy as np
+import torch
+import graphzero as gz
+
+if __name__ == "__main__":
+    ds = gz.open(sys.argv[1])
+    for method, workers in (("fork", 2), ("spawn", 1)):
+        batches = gz.NeighborDataset(
+            ds, np.arange(97), [3], batch_size=16, rank=0, world_size=2)
+        loader = torch.utils.data.DataLoader(
+            batches, batch_size=None, num_workers=workers, multiprocessing_context=method)
+        for epoch in range(2):
+            batches.set_epoch(epoch)  # which workers of several ranks need
+            assert sum(1 for _ in loader) == 4
+"""
+
+
+def run_script(tmp_path, text, *arguments, **options):
+    (tmp_path / "script.py").write_text(text)
+    command = [sys.executable, str(tmp_path / "script.py"), *map(str, arguments)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=240, check=False, **options
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.mark.extended
+def test_workers_say_it_once(folder, tmp_path):
+    done = run_script(tmp_path, SCRIPT_WARNING, folder)
+    assert done.stderr.count("UserWarning: an epoch has 7 batches") == 2  # one for each dataset
+
+
+SCRIPT_SPAWNED = """
+import sys
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+import graphzero as gz
+
+def run(rank, batches, unsaid, init):
+    assert len(unsaid) == 7
+    dist.init_process_group("gloo", init_method=init, rank=rank, world_size=2)
+    kinds = ((0, None), (2, "fork"), (1, "spawn"), (1, "forkserver"))
+    for epoch, (workers, method) in enumerate(kinds):
+        batches.set_epoch(epoch)
+        loader = torch.utils.data.DataLoader(
+            batches, batch_size=None, num_workers=workers, multiprocessing_context=method)
+        ids = [b.input_id.tolist() for b in loader]
+        assert len(ids) == len(loader) == (4 - rank), (rank, workers, method, len(ids))
+        both = [None, None]
+        dist.all_gather_object(both, ids)
+        assert sorted(sum(both[0] + both[1], [])) == list(range(97)), (workers, method)
+    for workers, method in ((0, None), (1, "fork")):
+        loader = torch.utils.data.DataLoader(
+            unsaid, batch_size=None, num_workers=workers, multiprocessing_context=method)
+        try:
+            next(iter(loader))
+        except ValueError as error:
+            assert "distributed=False" in str(error)
+        else:
+            raise AssertionError("rank 0 of 1 for ever")
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    ds = gz.open(sys.argv[1])
+    options = {"batch_size": 16, "shuffle": True, "even": False}
+    batches = gz.NeighborDataset(ds, np.arange(97), [2], distributed=True, **options)
+    unsaid = gz.NeighborDataset(ds, np.arange(97), [2], **options)
+    mp.spawn(run, args=(batches, unsaid, "file://" + sys.argv[2]), nprocs=2)
+    print("done")
+"""
+
+
+@pytest.mark.extended
+def test_a_dataset_that_is_pickled_before_the_group_exists(folder, tmp_path):
+    done = run_script(tmp_path, SCRIPT_SPAWNED, folder, tmp_path / "init")
+    assert done.stdout == "done\n"
+
+
+def torchrun(count, script, *arguments):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", str(count), str(script), *map(str, arguments)]
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_two_ranks_train_and_evaluate(folder, tmp_path, drop_last):
+    """3 epochs of 7 batches; ranks that wait for each other would run into the timeout."""
+    ds = gz.open(folder)
+    size = 13 if drop_last else SIZE  # 7 full batches, or 6 and a short one
+    arguments = [folder, "--epochs", 3, "--fanouts", 4, 3, "--predictions", tmp_path / "p.npz"]
+    arguments += ["--batch-size", size, *(["--drop-last"] if drop_last else [])]
+    done = torchrun(
+        2, Path(__file__).resolve().parents[1] / "examples" / "train_ddp.py", *arguments
+    )
+    assert done.returncode == 0, done.stderr
+    found = sorted(re.findall(r"rank (\d): epoch (\d): (\d) batches", done.stdout))
+    count = "3" if drop_last else "4"
+    assert found == [(rank, epoch, count) for rank in "01" for epoch in "123"]
+    with np.load(tmp_path / "p.npz") as file:
+        assert sorted(file["node_id"].tolist()) == sorted(ds.splits["test"].tolist())
+    assert f"of {len(ds.splits['test'])} nodes" in done.stdout

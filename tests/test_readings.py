@@ -18,6 +18,7 @@ import numpy as np
 import others
 import psutil
 import pytest
+from memory_groups import group
 
 from graphzero import _core
 from graphzero.report import readings
@@ -56,13 +57,6 @@ root_only = pytest.mark.skipif(
 # --- processes
 
 
-def drop(path):
-    descriptor = os.open(path, os.O_RDWR)
-    os.fsync(descriptor)
-    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    return descriptor
-
-
 COUNTERS = ("major_faults", "read_bytes", "cpu_seconds")
 
 
@@ -76,7 +70,7 @@ def test_what_ended_children_have_counted_counts_once(tmp_path):
     """The kernel adds it to what their parent has counted, once the parent has waited for them."""
     path = tmp_path / "cold"
     path.write_bytes(os.urandom(4 * MB))
-    os.close(drop(path))
+    files.drop_from_cache(path)
 
     def work():
         path.read_bytes()
@@ -120,15 +114,12 @@ def test_processes_and_files_of_other_users_are_known_in_part(public_folder):
 
 @linux_only
 def test_processes_that_have_ended_are_left_out():
-    child = os.fork()
-    if child == 0:
-        os._exit(0)
-    while psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
-        time.sleep(0.005)
-    assert child not in [one.pid for one in read_processes()]  # a zombie
-    assert read_processes(child) == ()
-    os.waitpid(child, 0)
-    assert read_processes(child, with_pss=True) == ()
+    with subprocess.Popen(["true"]) as child:
+        while psutil.Process(child.pid).status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.005)
+        assert child.pid not in [one.pid for one in read_processes()]
+        assert read_processes(child.pid) == ()
+    assert read_processes(child.pid, with_pss=True) == ()
 
 
 def test_without_proc_psutil_tells_what_it_knows(tmp_path, monkeypatch):
@@ -145,11 +136,6 @@ def test_without_proc_psutil_tells_what_it_knows(tmp_path, monkeypatch):
 
 # --- memory groups
 
-# memory.stat of a group of version 1 with processes and a group below it, and of version 2
-STAT_1 = "cache 9838592\nshmem 8933376\ntotal_cache 1799368704\ntotal_shmem 9031680\n"
-STAT_2 = "anon 314572800\nfile 1610612736\nshmem 67108864\nunevictable 0\n"
-EVENTS_2 = "low 0\nhigh 12\nmax 3456\noom 2\noom_kill 1\noom_group_kill 0\n"
-
 
 def write(folder, files):
     folder.mkdir(parents=True, exist_ok=True)
@@ -157,85 +143,38 @@ def write(folder, files):
         (folder / name).write_text(text)
 
 
-NO_LIMIT = {1: 9223372036854771712, 2: "max"}
-
-
-def make_group(folder, version, limit=None, kills=0):
-    """The files of a group, as the kernel has them."""
-    limit = NO_LIMIT[version] if limit is None else limit
-    if version == 1:
-        names = ("limit_in_bytes", "usage_in_bytes", "stat", "oom_control")
-        kill_text = f"oom_kill_disable 0\nunder_oom 0\noom_kill {kills}\n"
-        texts = (limit, 1850000000, STAT_1, kill_text)
-    else:
-        names = ("max", "current", "stat", "events")
-        texts = (limit, 1950351360, STAT_2, EVENTS_2)
-    write(folder, {f"memory.{name}": f"{text}\n" for name, text in zip(names, texts, strict=True)})
-
-
 @pytest.fixture
-def system(tmp_path, monkeypatch):
-    """Has `found(membership)`, a reading of pid 7, and `mount`."""
-
-    class System:
-        mount = tmp_path / "cgroup"
-
-        def found(self, membership):
-            write(tmp_path / "proc/7", {"cgroup": membership})
-            return read_group(7)
-
+def found(tmp_path, monkeypatch):
+    """A function that reads the group of pid 7, of which it gets the membership."""
     monkeypatch.setattr(readings, "PROC", tmp_path / "proc")
-    monkeypatch.setattr(readings, "MOUNT", tmp_path / "cgroup")
+    monkeypatch.setattr(readings, "MOUNT", tmp_path)
 
-    (tmp_path / "cgroup").mkdir()
-    return System()
+    def found(membership):
+        write(tmp_path / "proc/7", {"cgroup": membership})
+        return read_group(7)
 
-
-FIGURES = {
-    1: GroupReading(4096 * MB, 1850000000, 1799368704 - 9031680, kills=5),
-    2: GroupReading(4096 * MB, 1950351360, 1610612736 - 67108864, kills=1),
-}
+    return found
 
 
 @pytest.mark.parametrize(
-    ("version", "root", "line"), [(1, "memory", "9:name=systemd:/\n4:cpu,memory:"), (2, "", "0::")]
+    ("version", "root", "line", "beside"),
+    [(1, "memory", "9:name=systemd:/\n4:cpu,memory:", 300), (2, "", "0::", 307)],
 )
-def test_figures_of_a_group(system, version, root, line):
-    make_group(system.mount / root / "a", version, 4096 * MB, kills=5)
-    assert system.found(f"{line}/a\n") == FIGURES[version]
+def test_figures_are_those_of_the_group_with_the_tightest_limit(
+    found, tmp_path, version, root, line, beside
+):
+    # version 1 counts a kill only in the own group
+    for name, limit, kills in (("a", 640, 2), ("a/b", 900, 5), ("a/c", 100, 8)):
+        group(tmp_path / root / name, version, limit, private=100, shared=50, kills=kills)
+    expected = GroupReading(640 * MB, (150 + beside) * MB, 300 * MB, kills=5)
+    assert found(f"{line}/a/b\n") == expected
 
 
-@pytest.mark.parametrize(
-    "limits",
-    [
-        (None, None, None),
-        (None, 900, 640),
-        (None, 640, 900),  # a limit beyond that of the group above never counts
-        (100, 640, 640),
-    ],
-)
-@pytest.mark.parametrize("version", [1, 2])
-def test_of_nested_groups_the_tightest_counts(system, version, limits):
-    root = system.mount / ("memory" if version == 1 else "")
-    for name, limit in zip(("", "a", "a/b"), limits, strict=True):
-        make_group(root / name, version, None if limit is None else limit * MB)
-    found = system.found("4:memory:/a/b\n" if version == 1 else "0::/a/b\n")
-    assert found.limit == min((limit * MB for limit in limits if limit), default=None)
-
-
-def test_kills_are_those_of_the_own_group(system):
-    """Version 1 counts a kill only there."""
-    for name, kills in (("a", 1), ("a/b", 2), ("a/b/c", 4), ("a/other", 8)):
-        make_group(system.mount / "memory" / name, 1, kills=kills)
-    (system.mount / "memory/a/b/memory.limit_in_bytes").write_text(f"{MB}\n")
-    assert system.found("4:memory:/a/b/c\n").kills == 4
-
-
-def test_missing_lines_and_groups_are_unknown(system):
-    write(system.mount / "a", {"memory.current": "5\n", "memory.stat": "anon 4096\nfile 3\n"})
-    assert system.found("0::/a\n") == GroupReading(usage=5)
+def test_missing_lines_and_groups_are_unknown(found, tmp_path):
+    write(tmp_path / "a", {"memory.current": "5\n", "memory.stat": "anon 4096\nfile 3\n"})
+    assert found("0::/a\n") == GroupReading(usage=5)
     for membership in ("", "4:memory:/b\n", "0::/\n"):
-        assert system.found(membership) is None
+        assert found(membership) is None
 
 
 # Takes so much memory, by argument, says so, and waits.
@@ -253,10 +192,10 @@ def test_a_real_group_says_what_its_processes_take(tmp_path):
     limit = 64 * MB
     try:
         made = memory_group(limit)
-        with made as group:
-            if group.folder is None:
+        with made as real:
+            if real.folder is None:
                 pytest.skip("a systemd scope, whose folder is not known")
-            command = [*group.prefix, sys.executable, "-S", "-c", HOLDER]
+            command = [*real.prefix, sys.executable, "-S", "-c", HOLDER]
             held = subprocess.Popen([*command, str(24 * MB)], stdout=subprocess.PIPE, cwd=tmp_path)
             try:
                 assert held.stdout.readline() == b"holds\n"
@@ -265,13 +204,13 @@ def test_a_real_group_says_what_its_processes_take(tmp_path):
                 assert 24 * MB <= reading.usage <= limit
                 with pytest.raises(subprocess.CalledProcessError):
                     subprocess.run([*command, str(100 * MB)], check=True, cwd=tmp_path)
-                assert read_group(held.pid).kills == group.kills() == 1
+                assert read_group(held.pid).kills == real.kills() == 1
             finally:
                 held.kill()
                 held.communicate()
     except NoMemoryGroup as error:
         pytest.skip(str(error))
-    assert not group.folder.exists()
+    assert not real.folder.exists()
 
 
 # --- files
@@ -295,12 +234,6 @@ def touched(tmp_path):
     mapping.close()
 
 
-def expected(parts):
-    pages = np.zeros(PAGES, dtype=int)
-    pages[list(TOUCHED)] = 1
-    return [part.tolist() for part in np.array_split(pages, parts)]
-
-
 @linux_only
 def test_readings_of_a_file(touched, tmp_path):
     path, mapping = touched
@@ -309,7 +242,8 @@ def test_readings_of_a_file(touched, tmp_path):
     assert read_files([path])[0].page_cache == len(TOUCHED) * PAGE
     for parts in (1, 7, PAGES, 1000):
         (found,) = read_files([path], parts)
-        shares = [sum(part) / len(part) for part in expected(min(parts, PAGES))]
+        in_memory = np.isin(np.arange(PAGES), TOUCHED)
+        shares = [part.mean() for part in np.array_split(in_memory, min(parts, PAGES))]
         assert found.residency == pytest.approx(shares)
     files.drop_from_cache(path)  # these were mapped, and stay
     mapping.advise("release")
@@ -422,22 +356,13 @@ def test_the_innermost_mount_counts(monkeypatch):
     assert mount_of("/") is None
 
 
-@pytest.mark.parametrize(
-    ("changes", "content", "rate"),
-    [
-        ({}, {"bytes_per_second": 2e8}, 2e8),
-        ({}, None, None),
-        ({"cpu": "another"}, {"bytes_per_second": 2e8}, None),
-        (None, None, None),
-    ],
-)
-def test_the_environment_has_the_rate_of_the_disk_that_tune_has_measured(
-    tmp_path, changes, content, rate
-):
+@pytest.mark.parametrize(("changes", "rate"), [({}, 2e8), ({"cpu": "another"}, None), (None, None)])
+def test_the_environment_has_the_rate_of_the_disk_that_tune_has_measured(tmp_path, changes, rate):
     here = this_machine(tmp_path)
     if changes is not None:
-        options = {"date": "2026-11-22T10:00:00", "prefetch": {}, "available": 1, "dataset": ""}
-        found = tuning_content(replace(here, **changes), **options, disk_rate=content)
+        options = {"date": "2026-11-22T10:00:00", "prefetch": {}, "available": 1, "dataset": "x"}
+        measured = {"bytes_per_second": 2e8}
+        found = tuning_content(replace(here, **changes), **options, disk_rate=measured)
         write_tuning(tmp_path / TUNING_NAME, found)
     found = read_environment(tmp_path)
     assert found["disk_rate"] == rate

@@ -1,4 +1,4 @@
-"""The README's own code, run as it is printed; and the links of all pages."""
+"""The code of the README and of docs/typed.md, run as printed; and the links of all pages."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ model = Mean()
 """
 
 
-def python_blocks():
-    return re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+def python_blocks(page):
+    return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -46,7 +46,7 @@ def test_the_python_of_the_readme_runs_as_printed(tmp_path):
     np.save(tmp_path / "labels.npy", rng.integers(0, 3, 100))
     for name in ("train", "val", "test"):
         np.save(tmp_path / f"{name}_idx.npy", rng.permutation(100)[:30])
-    blocks = python_blocks()
+    blocks = python_blocks(README)
     assert len(blocks) == 2
     script = tmp_path / "script.py"
     script.write_text("\n".join([blocks[0], MODEL, blocks[1], "print('loss', float(loss))"]))
@@ -54,6 +54,25 @@ def test_the_python_of_the_readme_runs_as_printed(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     assert "loss" in done.stdout
+
+
+@pytest.mark.no_asan  # minutes of training: what it uses is sanitized by the tests of its own
+@pytest.mark.filterwarnings("ignore")
+def test_the_code_of_the_page_of_typed_graphs_runs(tmp_path, monkeypatch, capsys):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch_geometric")
+    monkeypatch.chdir(tmp_path)
+    blocks, names = python_blocks(ROOT / "docs" / "typed.md"), {}
+    assert len(blocks) == 8
+    for number, block in enumerate(blocks):
+        exec(compile(block, f"block {number} of typed.md", "exec"), names)
+        if "loss =" in block:
+            assert torch.isfinite(names.pop("loss"))
+    assert "['paper', 'author']" in capsys.readouterr().out
+    assert len(names["loader"].dataset) == len(names["weighted"].dataset) == 400
+    assert len(names["links"].dataset) == 2500
+    drawn = next(iter(names["timed"]))["paper", "cites", "paper"]
+    assert drawn.num_edges > 0  # the page's check of years is one of edges
 
 
 def prose_of(page):

@@ -7,7 +7,6 @@ import functools
 import re
 import sys
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 import recordings
@@ -15,7 +14,6 @@ import recordings
 import graphzero as gz
 from graphzero.report import page as page_module
 from graphzero.report.page import POLICY, page_text, write_page
-from graphzero.report.recording import Recording
 
 matplotlib = pytest.importorskip("matplotlib")
 pytestmark = pytest.mark.no_asan  # pure Python
@@ -28,33 +26,24 @@ FIGURES = ("memory", "residency", "throughput", "epochs")
 class Parsed(HTMLParser):
     """The elements of a page, with their attributes, and the text in each kind of element."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__(convert_charrefs=True)
         self.elements: list[tuple[str, dict[str, str]]] = []
         self._texts: list[tuple[str, str]] = []
-        self._open: list[str] = []
         self.feed(text)
         self.close()
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_startendtag(tag, attrs)
-        self._open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.elements.append((tag, {name: value or "" for name, value in attrs}))
 
-    def handle_endtag(self, tag: str) -> None:
-        while self._open and self._open.pop() != tag:
-            pass
+    def handle_data(self, data):
+        self._texts.append((self.elements[-1][0] if self.elements else "", data))
 
-    def handle_data(self, data: str) -> None:
-        self._texts.append((self._open[-1] if self._open else "", data))
-
-    def text_in(self, *tags: str) -> str:
+    def text_in(self, *tags):
         return " ".join(text for tag, text in self._texts if tag in tags)
 
 
-def figure(page: str, name: str) -> Parsed:
+def figure(page, name):
     """A part of the page, with the drawing of its image."""
     (found,) = re.findall(rf'<figure id="{name}".*?</figure>', page, re.S)
     images = re.findall(r'src="data:image/svg\+xml;base64,([^"]*)"', found)
@@ -62,13 +51,13 @@ def figure(page: str, name: str) -> Parsed:
 
 
 @functools.cache
-def page_of(name: str) -> tuple[Recording, str]:
+def page_of(name):
     """One of the recordings and its page; made once, as drawing takes a while."""
     recording = recordings.RECORDINGS[name]()
     return recording, page_text(recording)
 
 
-def _asked_for(page: str) -> set[str]:
+def _asked_for(page):
     """What a page would load, or where it leads."""
     elements = Parsed(page).elements
     attributes = [(name, value) for _, each in elements for name, value in each.items()]
@@ -81,7 +70,7 @@ def _asked_for(page: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", recordings.RECORDINGS)
-def test_a_page_asks_for_nothing_and_every_chart_is_drawn_or_says_why_not(name: str) -> None:
+def test_a_page_asks_for_nothing_and_every_chart_is_drawn_or_says_why_not(name):
     page = page_of(name)[1]
     assert all(target.startswith("data:image/svg+xml;") for target in _asked_for(page))
     elements = Parsed(page).elements
@@ -96,7 +85,7 @@ def test_a_page_asks_for_nothing_and_every_chart_is_drawn_or_says_why_not(name: 
         assert drawn == (0 if "unknown (" in part.text_in("p") else 1), chart
 
 
-def test_texts_are_escaped() -> None:
+def test_texts_are_escaped():
     page = page_of("hostile")[1]
     parsed = Parsed(page)
     kinds = {tag for tag, _ in parsed.elements}
@@ -107,7 +96,7 @@ def test_texts_are_escaped() -> None:
     assert shown in parsed.text_in("h1").replace("'\"'\"'", "'")
 
 
-def test_the_same_recording_gives_the_same_bytes_whatever_a_user_has_set(tmp_path: Path) -> None:
+def test_the_same_recording_gives_the_same_bytes_whatever_a_user_has_set(tmp_path):
     recording, first = page_of("out_of_core")
     with matplotlib.rc_context():
         matplotlib.rcParams.update({"font.size": 20, "axes.facecolor": "red"})
@@ -117,7 +106,7 @@ def test_the_same_recording_gives_the_same_bytes_whatever_a_user_has_set(tmp_pat
     assert (tmp_path / "page.html").read_text("utf-8") == first
 
 
-def test_charts_have_their_words() -> None:
+def test_charts_have_their_words():
     page = page_of("out_of_core")[1]
     for name, words in {
         "memory": ["anonymous", "mapped files", "page cache", "limit of the group", "GB"],
@@ -130,42 +119,33 @@ def test_charts_have_their_words() -> None:
     assert len(page) < 400_000
 
 
-def test_the_page_has_the_verdict_and_all_tables() -> None:
+def test_the_page_has_the_verdict_and_all_tables():
     recording, page = page_of("out_of_core")
     parsed = Parsed(page)
     assert "python train.py --data data/products --epochs 3" in parsed.text_in("h1")
     assert "Bound by the disk" in parsed.text_in("p")
     assert "graphzero tune DIR" in parsed.text_in("p")
     cells = parsed.text_in("td")
-    for value in (
-        *("620 MB", "16 GB", "4.0 GB", "major page faults"),
-        *(
-            recording.environment[name]
-            for name in ("cpu", "system", "disk", "file_system", "torch")
-        ),
-        *recording.options.values(),
-    ):
+    known = ("cpu", "system", "disk", "file_system", "torch")
+    shown = [*(recording.environment[name] for name in known), *recording.options.values()]
+    for value in ("620 MB", "16 GB", "4.0 GB", "major page faults", *shown):
         assert str(value) in cells, value
 
 
-def test_what_is_unknown_is_said() -> None:
-    for name in ("memory", "residency", "throughput", "epochs"):
+def test_what_is_unknown_is_said():
+    for name in FIGURES:
         assert "unknown (" in figure(page_of("empty")[1], name).text_in("p")
     page = page_of("typed")[1]
     assert "1 further files are not shown" in figure(page, "residency").text_in("figcaption")
     assert "its parts are unknown" in page_of("only_rss")[1]
 
 
-def test_without_matplotlib_the_error_says_how_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_matplotlib_the_error_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"pip install graphzero\[report\]"):
-        write_page(tmp_path / "page.html", recordings.empty())
-    with (
-        pytest.raises(ImportError, match=r"pip install graphzero\[report\]"),
-        gz.Monitor(html=tmp_path / "page.html"),
-    ):
+    path, how = tmp_path / "page.html", r"pip install graphzero\[report\]"
+    with pytest.raises(ImportError, match=how):
+        write_page(path, recordings.empty())
+    with pytest.raises(ImportError, match=how), gz.Monitor(html=path):
         pytest.fail("the block was entered")
     with gz.Monitor(json=tmp_path / "run.json"):
         pass  # nothing else needs it

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from contextlib import closing
@@ -14,6 +11,7 @@ from mmap import PAGESIZE
 
 import files
 import numpy as np
+import others
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,20 +26,9 @@ from graphzero.io.memory import (
     PrefixKeeper,
     divide,
 )
-from graphzero.io.row_io import RowSource, managed_bytes, touched_rows
 from graphzero.store import mapped_file as resident_prefix
 
-ROWS, DIM = 32_768, 128  # 16 MiB
 MB = 1 << 20
-
-
-@pytest.fixture
-def store(tmp_path):
-    """Rows in a file, none of them in the page cache."""
-    path = tmp_path / "f.gd"
-    files.write_rows(path, np.arange(ROWS * DIM, dtype=np.float32).reshape(ROWS, DIM))
-    with files.open_cold(gz.FeatureStore, path) as store:
-        yield store
 
 
 def of_size(store, num_bytes):
@@ -63,34 +50,34 @@ def drop(store, first, pages):
 
 
 @pytest.mark.parametrize("trusted", [True, False])
-def test_pages_that_were_taken_back_are_known_and_come_again(store, trusted):
-    prefix = of_size(store, 8 * MB)
+def test_pages_that_were_taken_back_are_known_and_come_again(cold_store, trusted):
+    prefix = of_size(cold_store, 8 * MB)
     prefix._trust_mincore = trusted
     assert prefix.page_map().sum() < 64
     load(prefix)
     assert prefix.page_map().tolist() == [1] * 2048
     assert prefix.is_resident
     assert (prefix.resident_bytes, prefix.kept_bytes) == (8 * MB, 8 * MB)
-    assert 2048 <= store._mapping.resident_pages() < 2048 + 64
-    drop(store, 100, 50)
+    assert 2048 <= cold_store._mapping.resident_pages() < 2048 + 64
+    drop(cold_store, 100, 50)
     assert np.flatnonzero(prefix.page_map() == 0).tolist() == list(range(100, 150))
     assert prefix.resident_bytes == 8 * MB - 50 * PAGESIZE
     assert not prefix.is_resident
     assert list(prefix.missing_runs(30 * PAGESIZE)) == [
-        (store._rows.origin + first * PAGESIZE, store._rows.origin + end * PAGESIZE)
+        (cold_store._rows.origin + first * PAGESIZE, cold_store._rows.origin + end * PAGESIZE)
         for first, end in ((100, 130), (130, 150))
     ]
     load(prefix)
     assert prefix.page_map().all()
 
 
-def test_nothing_is_locked_and_what_is_not_wanted_any_more_is_given_back(store):
+def test_nothing_is_locked_and_what_is_not_wanted_any_more_is_given_back(cold_store):
     def locked():
         with open("/proc/self/status") as status:
             return next(line for line in status if line.startswith("VmLck"))
 
-    before, other = locked(), of_size(store, 2 * MB)
-    prefix = of_size(store, 16 * MB)
+    before, other = locked(), of_size(cold_store, 2 * MB)
+    prefix = of_size(cold_store, 16 * MB)
     load(prefix)
     assert locked() == before
     assert other.page_map().all()  # of another iteration, whose size is its own
@@ -98,11 +85,11 @@ def test_nothing_is_locked_and_what_is_not_wanted_any_more_is_given_back(store):
     load(prefix)
     prefix.resize(1 * MB)
     assert len(prefix.page_map()) == 256
-    assert 256 <= store._mapping.resident_pages() < 256 + 64
+    assert 256 <= cold_store._mapping.resident_pages() < 256 + 64
     prefix.resize(0)
     assert (len(prefix.page_map()), prefix.kept_bytes) == (0, 0)
     assert list(prefix.missing_runs(1 << 20)) == []
-    assert store._mapping.resident_pages() < 64
+    assert cold_store._mapping.resident_pages() < 64
 
 
 def test_rows_that_begin_within_a_page(tmp_path):
@@ -119,101 +106,55 @@ def test_rows_that_begin_within_a_page(tmp_path):
         assert len(prefix.page_map()) == 2
 
 
-def test_a_long_prefix_is_looked_up_in_turns(store, monkeypatch):
+def test_a_long_prefix_is_looked_up_in_turns(cold_store, monkeypatch):
     monkeypatch.setattr(resident_prefix, "_LOOKED_UP", 100)
-    prefix = of_size(store, 250 * PAGESIZE)
-    load(of_size(store, 16 * MB))
+    prefix = of_size(cold_store, 250 * PAGESIZE)
+    load(of_size(cold_store, 16 * MB))
     assert [int(prefix.page_map().sum()) for _ in range(3)] == [100, 200, 250]
-    drop(store, 0, 250)
+    drop(cold_store, 0, 250)
     assert [int(prefix.page_map().sum()) for _ in range(3)] == [150, 50, 0]
 
 
-def test_where_the_system_does_not_tell_nothing_is_taken_for_granted(store, monkeypatch):
+def test_where_the_system_does_not_tell_nothing_is_taken_for_granted(cold_store, monkeypatch):
     class Silent:
         def page_map(self, *_):
             raise OSError(13, "no page map")
 
-    prefix = of_size(store, 1 * MB)
+    prefix = of_size(cold_store, 1 * MB)
     load(prefix)
     monkeypatch.setattr(prefix, "_mapping", Silent())
     assert prefix.page_map().sum() == 0
     assert "no page map" in prefix.unknown
 
 
-def found_by_another_user(store):
-    """Pages of a megabyte that are in memory, before and after it is loaded; to be run forked."""
-    os.setresgid(65534, 65534, 65534)
-    os.setresuid(65534, 65534, 65534)
-    PR_SET_DUMPABLE = 4  # as it is for programs that this user starts
-    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
-    prefix = of_size(store, 1 * MB)
-    assert not prefix._trust_mincore
-    before = int(prefix.page_map().sum())
-    load(prefix)
-    return f"{before} {int(prefix.page_map().sum())} {prefix.unknown}"
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs to become another user")
-def test_of_a_file_of_somebody_else_the_truth_is_known(store):
+def test_of_a_file_of_somebody_else_the_truth_is_known(cold_store):
     """Mincore says of such a file that all of it is in memory."""
-    os.chmod(store.path, 0o644)
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.write(writing, found_by_another_user(store).encode())
-        finally:
-            os._exit(0)
-    os.close(writing)
-    os.waitpid(child, 0)
-    with open(reading) as shown:
-        assert shown.read() == "0 256 None"
+
+    def look():
+        PR_SET_DUMPABLE = 4  # as it is for programs that this user starts
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+        prefix = of_size(cold_store, 1 * MB)
+        before = int(prefix.page_map().sum())
+        load(prefix)
+        return [prefix._trust_mincore, before, int(prefix.page_map().sum()), prefix.unknown]
+
+    os.chmod(cold_store.path, 0o644)
+    assert others.as_nobody(look) == [False, 0, 256, None]
 
 
-COUNTS = (4000, 1000)
-COLUMNS = 64  # of float32: 256 bytes a row
-
-
-@pytest.fixture
-def stores(tmp_path):
-    """Two files of rows."""
-    opened = []
-    for i, count in enumerate(COUNTS):
-        files.write_rows(tmp_path / f"{i}.gd", np.zeros((count, COLUMNS), np.float32))
-        files.drop_from_cache(tmp_path / f"{i}.gd")
-        opened.append(gz.FeatureStore(tmp_path / f"{i}.gd"))
-    yield opened
-    for store in opened:
-        store.close()
-
-
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 1.0, 2.0])
-def test_bytes_are_divided_by_the_sizes_of_files_as_the_plan_expects(stores, share):
-    rng = np.random.default_rng(0)
-    wanted = [rng.integers(0, count, 300) for count in COUNTS]
-    sources = {
-        str(i): RowSource(store, lambda batch, subgraph, i=i: wanted[i], str(i), is_managed=True)
-        for i, store in enumerate(stores)
-    }
-    sizes = [store.num_nodes * store.row_bytes for store in stores]
-    assert managed_bytes(sources) == sum(sizes)
-    group = PrefixGroup([store.new_prefix() for store in stores], sizes)
-    group.resize(int(share * sum(sizes)))
-    for prefix, size in zip(group.parts, sizes, strict=True):
-        assert prefix.num_bytes <= size
-        assert abs(prefix.num_bytes - min(1, share) * size) < PAGESIZE
-    of_parts = sum(prefix.num_bytes for prefix in group.parts)
-    assert of_parts <= group.num_bytes
-    expected = np.count_nonzero(touched_rows(sources, 0, None) <= group.num_bytes)
-    kept = sum(
-        np.count_nonzero((rows + 1) * COLUMNS * 4 <= prefix.num_bytes)
-        for rows, prefix in zip(wanted, group.parts, strict=True)
-    )
-    assert 0 <= expected - kept <= 2 * 2 * PAGESIZE // (COLUMNS * 4)
-    load(group)
-    assert (group.lost_bytes, group.kept_bytes, group.unknown) == (0, of_parts, None)
-    group.resize(0)
-    assert group.kept_bytes == 0
+@pytest.mark.parametrize("share", [0.0, 0.5, 2.0])
+def test_bytes_are_divided_by_the_sizes_of_files(cold_store, tmp_path, share):
+    files.write_rows(tmp_path / "small.gd", np.zeros((8192, 128), np.float32))
+    with files.open_cold(gz.FeatureStore, tmp_path / "small.gd") as small:
+        sizes = [16 * MB, 4 * MB]
+        group = PrefixGroup([cold_store.new_prefix(), small.new_prefix()], sizes)
+        group.resize(int(share * sum(sizes)))
+        for prefix, size in zip(group.parts, sizes, strict=True):
+            assert min(1, share) * size - PAGESIZE < prefix.num_bytes <= min(1, share) * size
+        load(group)
+        of_parts = sum(prefix.num_bytes for prefix in group.parts)
+        assert (group.lost_bytes, group.kept_bytes, group.unknown) == (0, of_parts, None)
 
 
 @given(st.integers(0, 1000), st.dictionaries(st.text(max_size=2), st.integers(0, 500), max_size=6))
@@ -266,69 +207,28 @@ def test_batches_of_others_count_until_they_are_allocated(claims):
             assert own.share("a", 1000) == 1000
 
 
-OTHER = """
-import sys, tempfile
-tempfile.tempdir = sys.argv[1]
-from graphzero.io.memory import Budget, Claim, Lease
-lease = Lease(Budget(), Claim("g", 2, {"b": 800}, 100))
-print("leased", flush=True)
-sys.stdin.readline()
-lease.close()
-print("closed", flush=True)
-sys.stdin.readline()
-"""
-
-
-@pytest.fixture
-def other(tmp_path):
-    """Another process with a claim of 800 bytes for b."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", OTHER, str(tmp_path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd="/",
-    )
-    with process:
-        assert process.stdout.readline() == "leased\n"
-        yield process
-        process.kill()
-
-
-@pytest.mark.parametrize("how", ["closed", "killed", "half written"])
-def test_processes_share_until_a_claim_ends(claims, other, how):
-    with lease(Budget(), a=800) as own:
-        assert own.share("a", 1000) == 450  # less its batches
-        (theirs,) = [p for p in claims.iterdir() if not p.name.startswith(f"{os.getpid()}-")]
-        if how == "closed":
-            print("now", file=other.stdin, flush=True)
-            assert other.stdout.readline() == "closed\n"
-        elif how == "killed":
-            other.send_signal(signal.SIGKILL)
-            other.wait()
-        else:
-            theirs.write_text('{"group": 3')
-        assert own.share("a", 1000) == 800
-        assert theirs.exists() is (how == "half written")
-
-
-def test_a_forked_child_neither_has_nor_ends_the_claims_of_its_parent(claims):
+@pytest.mark.parametrize("how", ["killed", "half written"])
+def test_processes_share_until_a_claim_ends(claims, how):
     owner = Budget()
+
+    def claim():
+        owner.forget()
+        own.close()  # as the collector may do
+        other = Lease(owner, Claim("g", 2, {"b": 800}, 100))
+        assert other.share("b", 1000) == 500
+        return other
+
     with lease(owner, a=800) as own:
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                owner.forget()
-                fresh = Lease(owner, Claim("g", 2, {"b": 800}))
-                own.close()  # as the collector may do
-                status = 0 if fresh.share("b", 1000) == 500 else 2
-            finally:
-                os._exit(status)
-        _, status = os.waitpid(child, 0)
-        assert os.waitstatus_to_exitcode(status) == 0
-        assert own.share("a", 1000) == 800  # the child is gone
-        assert len(list(claims.iterdir())) == 1
+        with others.child_of_this(claim):
+            assert own.share("a", 1000) == 450  # less its batches
+            (theirs,) = [p for p in claims.iterdir() if not p.name.startswith(f"{os.getpid()}-")]
+            if how == "half written":
+                theirs.write_text('{"group": 3')
+                assert own.share("a", 1000) == 800
+                assert theirs.exists()
+        assert own.share("a", 1000) == 800
+        assert not theirs.exists()
+    assert not claims.exists()
 
 
 def test_without_a_folder_a_process_knows_its_own(claims):
@@ -356,27 +256,21 @@ def keeper_of(*fixed):
     return PrefixKeeper(memory.MemoryWatch(), fixed, PrefixGroup([], []))
 
 
-def test_prefixes_are_read_again_after_a_batch_and_left_at_the_end(store):
-    prefix, other = store.new_prefix(), store.new_prefix()
+def test_prefixes_are_read_again_after_a_batch_and_left_at_the_end(cold_store):
+    prefix, other = cold_store.new_prefix(), cold_store.new_prefix()
     keeper = keeper_of((prefix, 8 * MB), (other, 1 * MB))
     assert until(lambda: prefix.kept_bytes == 8 * MB)
     assert other.num_bytes == 1 * MB
-    drop(store, 512, 256)
+    drop(cold_store, 512, 256)
     time.sleep(0.2)
     assert prefix.kept_bytes == 7 * MB
     keeper.count_batch()
     assert until(lambda: prefix.kept_bytes == 8 * MB)
     keeper.close()
-    assert 2048 <= store._mapping.resident_pages() < 2048 + 64
+    assert 2048 <= cold_store._mapping.resident_pages() < 2048 + 64
     keeper_of((prefix, 16 * MB)).close()  # between two steps
+    keeper_of().count_batch()  # nothing to keep needs no thread
     assert not is_running()
-
-
-def test_nothing_to_keep_needs_no_thread(store):
-    keeper = keeper_of()
-    assert not is_running()
-    keeper.count_batch()
-    keeper.close()
 
 
 class Kept:
@@ -406,9 +300,9 @@ class Kept:
         assert not is_running()
 
 
-def test_rows_are_kept_as_far_as_the_model_leaves_memory(store, monkeypatch):
+def test_rows_are_kept_as_far_as_the_model_leaves_memory(cold_store, monkeypatch):
     with Kept(
-        store, monkeypatch, first=2 * MB, most=12 * MB, reserve=1 * MB, available=40 * MB
+        cold_store, monkeypatch, first=2 * MB, most=12 * MB, reserve=1 * MB, available=40 * MB
     ) as kept:
         assert kept.is_kept(2 * MB)
         for _ in range(3):
@@ -431,13 +325,13 @@ def test_rows_are_kept_as_far_as_the_model_leaves_memory(store, monkeypatch):
         assert kept.is_kept(0)
 
 
-def test_what_the_kernel_takes_back_again_is_given_up_for_some_time(store, monkeypatch):
-    with Kept(store, monkeypatch, first=16 * MB, most=16 * MB) as kept:
+def test_what_the_kernel_takes_back_again_is_given_up_for_some_time(cold_store, monkeypatch):
+    with Kept(cold_store, monkeypatch, first=16 * MB, most=16 * MB) as kept:
         assert kept.is_kept(16 * MB)
         for _ in range(4):
             kept.keeper.count_batch()
         time.sleep(0.3)  # the thread must not look while pages are being released
-        drop(store, 0, 2048)
+        drop(cold_store, 0, 2048)
         kept.keeper.count_batch()
         assert kept.is_kept(8 * MB)  # the end for the beginning
         for _ in range(3):
@@ -452,14 +346,14 @@ def test_what_the_kernel_takes_back_again_is_given_up_for_some_time(store, monke
         assert until(grows)
 
 
-def test_failing_to_keep_rows_warns_and_goes_on(store, monkeypatch):
+def test_failing_to_keep_rows_warns_and_goes_on(cold_store, monkeypatch):
     seen = []
 
     def refuse(begin, end):
         seen.append(begin)
         raise OSError(5, "no advice")
 
-    prefix = store.new_prefix()
+    prefix = cold_store.new_prefix()
     monkeypatch.setattr(prefix, "load", refuse)
     with (
         pytest.warns(RuntimeWarning, match="making rows resident failed"),

@@ -125,26 +125,6 @@ def test_the_start_reaches_new_and_persistent_workers(whole, method, persistent)
     assert fingerprints(loader) == expected
 
 
-def test_ranks_go_on_as_other_ranks(whole):
-    folder, expected = whole
-
-    def of_rank(rank, world_size):
-        batches = make(folder, rank=rank, world_size=world_size, even=False)
-        batches.set_epoch(2)
-        return batches
-
-    first = of_rank(0, 2)
-    assert taken_from(loader_of(first), 3) == [expected[0], expected[2], expected[4]]
-    state = first.state_after(3)
-    assert state["batches"] == 6
-    left = {}
-    for rank in range(3):
-        batches = of_rank(rank, 3)
-        batches.resume(state)
-        left[rank] = fingerprints(loader_of(batches, 1))
-    assert left == {rank: expected[6 + rank :: 3] for rank in range(3)}
-
-
 def test_the_iterator_counts_what_it_gave_not_what_it_prepared(whole):
     folder, expected = whole
     batches = make(folder, prefetch=gz.Prefetch(lookahead=8))
@@ -169,17 +149,6 @@ def test_the_iterator_counts_what_it_gave_not_what_it_prepared(whole):
     assert not any(t.name.startswith("graphzero") for t in threading.enumerate())
 
 
-def test_an_epoch_that_is_done_has_nothing_left(whole):
-    folder, _ = whole
-    batches = make(folder)
-    batches.set_epoch(0)
-    assert batches.state_after(100)["batches"] == 13
-    batches.resume(batches.state_after(13))
-    assert fingerprints(loader_of(batches)) == []
-    batches.set_epoch(1)
-    assert len(fingerprints(loader_of(batches))) == 13
-
-
 CHANGES = {
     "seed": {"seed": 6},
     "batch_size": {"batch_size": 17},
@@ -199,29 +168,38 @@ def test_other_options_are_named(dataset, name):
     state = batches.state_after(1)
     other = make(dataset[0], **CHANGES[name])
     for load, bad in ((other.resume, state), (iter(other).load_state_dict, progress)):
-        with pytest.raises(ValueError, match=rf"taken with other options: .*\b{name} \(") as caught:
+        with pytest.raises(ValueError, match=rf"with other options: .*\b{name} \(") as caught:
             load(bad)
         if name not in ("num_seeds", "seeds_crc"):
             assert str(caught.value).count("now") == 1
 
 
-def test_another_graph_is_named(dataset, tmp_path):
-    files.write_graph(tmp_path / "g.gl", files.random_edges(500, 300), 500)
-    with gz.Graph(tmp_path / "g.gl") as graph:
-        other = gz.NeighborDataset(gz.Dataset(graph), [1], [2])
-        batches = gz.NeighborDataset(gz.open(dataset[0]), [1], [2])
+def test_other_times_are_named(tmp_path):
+    edges = files.random_edges(500, 3000)
+    files.write_dataset(tmp_path / "d", edges, 500, times=np.arange(3000) % 100)
+    with gz.open(tmp_path / "d") as ds:
+
+        def timed(times, **options):
+            return gz.NeighborDataset(ds, range(50), [3], input_time=times, **options)
+
+        batches = timed(np.arange(50))
         batches.set_epoch(0)
         state = batches.state_after(0)
-        with pytest.raises(ValueError, match="num_edges"):
-            other.resume(state)
-        del other
+        timed(np.arange(50)).resume(state)
+        for other, name in (
+            (timed(np.full(50, 5)), "times_crc"),
+            (timed(np.arange(50), temporal_strategy="last"), "temporal_strategy"),
+        ):
+            with pytest.raises(ValueError, match=name):
+                other.resume(state)
+        del batches, other
 
 
 @pytest.mark.parametrize(
     ("change", "part"),
     [
         ({"version": 3}, "version 3 cannot be resumed"),
-        ({"version": 1}, r"version 1 does not say which graph .* set_epoch\(4\)"),
+        ({"version": 1}, r"version 1 cannot .* set_epoch\(4\)"),
         ({"batches": -1}, "batches of the state must be an integer"),
         ({"batches": 14}, "is 14, and an epoch has 13"),
         ({"batches": True}, "must be an integer"),

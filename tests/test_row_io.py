@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
+import time
 from contextlib import closing
 
 import files
@@ -79,36 +79,31 @@ def expected(folder):
 
 
 @pytest.mark.parametrize(
-    ("strategy", "resident", "lookahead"),
+    ("strategy", "resident", "lookahead", "workers"),
     [
-        *(("none", 0, 3), ("none", 1.0, 0), ("willneed", 0, 0), ("willneed", 0.5, 3)),
-        *(("pread", 0, 3), ("pread", 1 << 20, 0), ("pread", 1.0, 3), ("auto", 0.5, 0)),
-        *(("uring", 0, 0), ("uring", 0.5, 3), ("uring", 1 << 20, 3), ("auto", 1.0, 3)),
+        *(("none", 0, 3, 0), ("none", 1.0, 0, 0), ("willneed", 0, 0, 0), ("willneed", 0.5, 3, 0)),
+        *(("pread", 0, 3, 3), ("pread", 1 << 20, 0, 0), ("pread", 1.0, 3, 0), ("auto", 0.5, 0, 2)),
+        *(("uring", 0, 0, 0), ("uring", 0.5, 3, 1), ("uring", 1 << 20, 3, 0), ("auto", 1.0, 3, 0)),
     ],
 )
-def test_every_strategy_gives_the_same_bytes(folder, expected, strategy, resident, lookahead):
+def test_every_strategy_gives_the_same_bytes(
+    folder, expected, strategy, resident, lookahead, workers
+):
     for path in folder.iterdir():
         files.drop_from_cache(path)
-    got = batches_of(folder, strategy=strategy, resident=resident, lookahead=lookahead, gap_pages=2)
-    assert fingerprints(got) == expected
-    again = batches_of(folder, strategy=strategy, resident=resident, lookahead=lookahead)
-    assert fingerprints(again) == expected
-
-
-@pytest.mark.parametrize(("strategy", "workers"), [("pread", 3), ("uring", 1), ("auto", 2)])
-def test_so_it_is_in_workers(folder, expected, strategy, workers):
-    batches_of(folder, strategy=strategy)  # with readers that the workers must not inherit
-    got = batches_of(folder, workers, strategy=strategy, resident=0.25, memory_limit=64 << 20)
-    assert fingerprints(got) == expected
+    how = {"strategy": strategy, "resident": resident, "lookahead": lookahead}
+    assert fingerprints(batches_of(folder, **how, gap_pages=2)) == expected
+    # workers must not inherit the readers
+    assert fingerprints(batches_of(folder, workers, **how, memory_limit="64MB")) == expected
 
 
 def test_batches_say_how_their_rows_were_read(folder):
-    fits = batches_of(folder, memory_limit=PLENTY)[0]
-    assert fits.stats.io == "willneed: the dataset fits in memory"
-    larger = batches_of(folder, memory_limit=LITTLE)[0]
-    direct = "uring" if _core.uring_refusal() is None else "pread"
-    assert larger.stats.io.startswith(direct)
-    assert "features of 10 MB" in larger.stats.io
+    assert batches_of(folder, memory_limit=PLENTY)[0].stats.io == (
+        "willneed: the dataset fits in memory"
+    )
+    larger = batches_of(folder, memory_limit=LITTLE)[0].stats.io
+    assert larger.startswith("uring" if _core.uring_refusal() is None else "pread")
+    assert "features of 10 MB" in larger
 
 
 def test_direct_reads_count_their_pages(folder):
@@ -122,13 +117,9 @@ def test_direct_reads_count_their_pages(folder):
     assert kept[-1].stats.pages_missed == 0
 
 
-@pytest.mark.parametrize("strategy", ["pread", "auto"])
-def test_nothing_is_resident_without_memory(folder, expected, strategy):
-    ds, batches = make(folder, strategy=strategy, resident=0.9, memory_limit=0, readahead_limit=0)
-    got, kept = [], []
-    for sampled in batches:
-        got.append(gz.Collate(ds)(sampled))
-        kept.append(BUDGET.kept_bytes())
+def test_nothing_is_resident_without_memory(folder, expected):
+    ds, batches = make(folder, resident=0.9, memory_limit=0, readahead_limit=0)
+    got, kept = zip(*[(gz.Collate(ds)(one), BUDGET.kept_bytes()) for one in batches], strict=True)
     assert fingerprints(got) == expected
     assert set(kept) == {0}
     assert "; 0 bytes of memory available" in got[0].stats.io
@@ -165,18 +156,18 @@ def test_a_file_truncated_under_the_reader_is_an_error(folder, tmp_path, strateg
 
 
 def test_rows_are_kept_by_so_many_bytes(tmp_path):
-    files.write_rows(tmp_path / "f.gd", np.zeros((100, 300), dtype=np.float32))  # 1200 bytes a row
-    with gz.FeatureStore(tmp_path / "f.gd") as store:
-        rows = np.array([9, 3, 0, 3])
-        source = RowSource(store, lambda batch, subgraph: rows, "rows", is_managed=True)
-        assert touched_rows({"x": source}, 0, None).tolist() == [1200, 4800, 4800, 12000]
-        # where two files share the bytes, each is kept as far as the other
-        small = np.array([49])
-        files.write_rows(tmp_path / "half.gd", np.zeros((50, 300), dtype=np.float32))
-        with gz.FeatureStore(tmp_path / "half.gd") as half:
-            other = RowSource(half, lambda batch, subgraph: small, "other", is_managed=True)
-            found = touched_rows({"x": source, "edge_attr": other}, 0, None)
-            assert found.tolist() == [1800, 7200, 7200, 18000, 180000]
+    sources = {}
+    for name, count, rows in (("x", 100, [9, 3, 0, 3]), ("half", 50, [49])):
+        path = tmp_path / f"{name}.gd"
+        files.write_rows(path, np.zeros((count, 300), dtype=np.float32))  # 1200 bytes a row
+        store = gz.FeatureStore(path)
+        sources[name] = RowSource(
+            store, lambda *_, rows=rows: np.array(rows), name, is_managed=True
+        )
+    alone = touched_rows({"x": sources["x"]}, 0, None)
+    assert alone.tolist() == [1200, 4800, 4800, 12000]
+    # where two files share the bytes, each is kept as far as the other
+    assert touched_rows(sources, 0, None).tolist() == [1800, 7200, 7200, 18000, 180000]
 
 
 class Hashable:
@@ -200,14 +191,12 @@ def test_what_earlier_iterations_left_is_planned_with_unless_a_limit_is_given():
 def test_the_next_rows_are_placed_and_those_after_them_read_while_the_loop_is_busy(
     folder, monkeypatch
 ):
-    done, ready = [], threading.Event()
+    done = []
 
     def record(name, function):
         def recorded(preparation, item):
             result = function(preparation, item)
             done.append(name)
-            if done.count("fetch") == 3 and done.count("place") == 2:
-                ready.set()
             return result
 
         return recorded
@@ -217,18 +206,11 @@ def test_the_next_rows_are_placed_and_those_after_them_read_while_the_loop_is_bu
     _, batches = make(folder, strategy="pread", memory_limit="1GB")
     iterator = iter(batches)
     next(iterator)  # in use: the next one is placed, and the one after it is read
-    assert ready.wait(60)
+    end = time.monotonic() + 60
+    while len(done) < 5 and time.monotonic() < end:
+        time.sleep(0.01)
     iterator.close()
     assert (done.count("fetch"), done.count("place")) == (3, 2)
-
-
-@pytest.fixture
-def cold_store(tmp_path):
-    """16 MiB of rows, none of them in the page cache."""
-    path = tmp_path / "f.gd"
-    files.write_rows(path, np.arange(32_768 * 128, dtype=np.float32).reshape(32_768, 128))
-    with files.open_cold(gz.FeatureStore, path) as store:
-        yield store
 
 
 FAR_ROWS = np.arange(4096, 32_768, 64)  # 448 pages, past what opening the file read along
@@ -257,25 +239,18 @@ def test_runs_cover_the_pages_of_the_rows(tmp_path_factory, rows, origin, row_by
     assert calls == sum(-(-length // (2 << 20)) for _, length in runs)
 
 
-def test_pages_asked_for_become_resident_without_a_fault(cold_store):
-    pages, missing, calls = cold_store.read_ahead(FAR_ROWS, gap_pages=0, trust_mincore=True)
+@pytest.mark.parametrize("trust", [True, False])
+def test_pages_asked_for_become_resident_without_a_fault(cold_store, trust):
+    """Of files of others mincore says that all is in memory: everything is requested each time."""
+    if not trust and not os.path.exists("/proc/self/io"):
+        pytest.skip("the system does not count what a process reads")
+    pages, missing, calls = cold_store.read_ahead(FAR_ROWS, gap_pages=0, trust_mincore=trust)
     assert pages == missing == calls == 448
     cold_store.gather(FAR_ROWS)  # waits for what is still being read
-    pages, missing, calls = cold_store.read_ahead(FAR_ROWS, gap_pages=0, trust_mincore=True)
-    assert (pages, missing, calls) == (448, 0, 0)
+    again = cold_store.read_ahead(FAR_ROWS, gap_pages=0, trust_mincore=trust)
+    assert again == (448, 0, 0 if trust else 448)
     # MADV_RANDOM: what was not asked for was not read
     assert cold_store._mapping.resident_pages() < 448 + 64
-
-
-def test_of_a_file_of_others_what_is_read_counts_as_missing(cold_store):
-    """There mincore says that all is in memory, so everything is requested each time."""
-    if not os.path.exists("/proc/self/io"):
-        pytest.skip("the system does not count what a process reads")
-    pages, missing, _ = cold_store.read_ahead(FAR_ROWS, gap_pages=0, trust_mincore=False)
-    assert pages == missing == 448
-    cold_store.gather(FAR_ROWS)  # waits for what is still being read
-    pages, missing, calls = cold_store.read_ahead(FAR_ROWS, gap_pages=0, trust_mincore=False)
-    assert (pages, missing, calls) == (448, 0, 448)
 
 
 def test_a_few_rows_are_looked_up_first(cold_store):
@@ -339,44 +314,35 @@ def test_only_strategies_that_read_ahead_request_pages(cold_store, strategy, pag
     assert (cold_store._mapping.resident_pages() < 64) is (pages == 0)
 
 
-def test_rows_with_the_same_numbers_are_one_request(cold_store, tmp_path):
+@pytest.mark.parametrize(("numbering", "requests"), [("rows", 1), ("others", 2)])
+def test_rows_with_the_same_numbers_are_one_request(cold_store, tmp_path, numbering, requests):
     files.write_rows(tmp_path / "y.gd", np.zeros(32_768, dtype=np.uint8))
-    with gz.FeatureStore(tmp_path / "y.gd") as labels:
-
-        def sources(numbering):
-            return {
-                "x": RowSource(cold_store, lambda batch, subgraph: FAR_ROWS, "rows"),
-                "y": RowSource(labels, lambda batch, subgraph: FAR_ROWS, numbering),
-            }
-
-        for numbering, requests in (("rows", 1), ("others", 2)):
-            plan = IOPlan(STRATEGIES["willneed"])
-            with closing(RowIO(sources(numbering), gz.Prefetch("willneed"), plan)) as rows:
-                submitted = rows.submit(0, None)
-                assert len(submitted) == requests
-                rows.finish(rows.wait(submitted))
+    labels = gz.FeatureStore(tmp_path / "y.gd")
+    sources = {
+        "x": RowSource(cold_store, lambda batch, subgraph: FAR_ROWS, "rows"),
+        "y": RowSource(labels, lambda batch, subgraph: FAR_ROWS, numbering),
+    }
+    with closing(RowIO(sources, gz.Prefetch("willneed"), IOPlan(STRATEGIES["willneed"]))) as rows:
+        submitted = rows.submit(0, None)
+        assert len(submitted) == requests
+        rows.finish(rows.wait(submitted))
 
 
-def test_failing_advice_warns_and_goes_on(tmp_path, monkeypatch):
-    files.write_rows(tmp_path / "f.gd", np.ones((10, 4)))
-    store = gz.FeatureStore(tmp_path / "f.gd")
-
+def test_failing_advice_warns_and_goes_on(cold_store, monkeypatch):
     def refuse(*args, **kwargs):
         raise OSError(12, "no memory for read-ahead")
 
-    monkeypatch.setattr(store, "read_ahead", refuse)
+    monkeypatch.setattr(cold_store, "read_ahead", refuse)
     with (
-        closing(PageReadAhead([store], gz.Prefetch())) as readahead,
+        closing(PageReadAhead([cold_store], gz.Prefetch())) as readahead,
         pytest.warns(RuntimeWarning, match="read-ahead failed"),
     ):
         assert readahead.submit(np.arange(10)).result(timeout=60).pages == 0
 
 
-def test_rows_beyond_the_file_are_refused(tmp_path):
-    files.write_rows(tmp_path / "f.gd", np.ones((10, 4)))
-    store = gz.FeatureStore(tmp_path / "f.gd")
+def test_rows_beyond_the_file_are_refused(cold_store):
     with pytest.raises(IndexError, match="beyond the end"):
-        store.read_ahead(np.array([0, 10]), gap_pages=0, trust_mincore=True)
+        cold_store.read_ahead(np.array([0, 32_768]), gap_pages=0, trust_mincore=True)
 
 
 @pytest.mark.timeout(60)

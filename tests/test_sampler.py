@@ -1,393 +1,409 @@
-"""`NeighborSampler`: every kind against the naive sampler, and by the properties that define it."""
+"""`NeighborSampler`: every kind against the naive ones, and by the properties that define it."""
 
 from __future__ import annotations
 
-import itertools
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import files
 import numpy as np
 import pytest
 import reference
-from hypothesis import HealthCheck, given, settings
+import typed_reference
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from kinds import KINDS, options_of
+from typed_graphs import Edges, TypedGraph
 
 import graphzero as gz
+from graphzero.sampling.sampler import HopReadAhead, NeighborSampler
 
 pytestmark = pytest.mark.core  # under AddressSanitizer, too
-ARRAYS = ("n_id", "edge_index", "e_id", "stored_id", "batch")
+
+INDUCED = [name for name in KINDS if KINDS[name].get("subgraph_type") == "induced"]
+TYPED_KINDS = [name for name in KINDS if name not in INDUCED]
+FIXTURE = [HealthCheck.function_scoped_fixture]
+NUMBERS = st.fixed_dictionaries(dict.fromkeys(("seed", "epoch", "batch"), st.integers(0, 2**40)))
+TIME, WEIGHT = st.integers(-3, 3), st.sampled_from([0.0, 0.5, 1.0, 3.0])
 
 
-def assert_equal_batches(got, expected):
-    for name, value in expected.items():
-        np.testing.assert_array_equal(getattr(got, name), value, err_msg=name)
+def of_each(draw, strategy, items):
+    return [draw(strategy) for _ in items]
+
+
+def some_ends(draw, num_sources, num_targets):
+    pair = st.tuples(st.integers(0, num_sources - 1), st.integers(0, num_targets - 1))
+    return np.array(draw(st.lists(pair, max_size=60)), dtype=np.int64).reshape(-1, 2)
 
 
 @st.composite
 def cases(draw):
     num_nodes = draw(st.integers(1, 25))
-    node, time = st.integers(0, num_nodes - 1), st.integers(-3, 3)
-    edges = draw(st.lists(st.tuples(node, node), max_size=80))
-    seeds = draw(st.lists(node, max_size=10))
+    ends = some_ends(draw, num_nodes, num_nodes)
+    seeds = draw(st.lists(st.integers(0, num_nodes - 1), max_size=10))
+    fanout = st.one_of(st.just(-1), st.integers(1, 6))
     return {
-        "num_nodes": num_nodes,
-        "edges": np.array(edges, dtype=np.int64).reshape(-1, 2),
-        "times": [draw(time) for _ in edges],
-        "weights": [draw(st.sampled_from([0.0, 0.5, 1.0, 3.0])) for _ in edges],
+        "graph": {
+            "edges": ends,
+            "num_nodes": num_nodes,
+            "directed": draw(st.booleans()),
+            "order": draw(st.sampled_from(["input", "hot"])),
+            "times": of_each(draw, TIME, ends),
+            "weights": of_each(draw, WEIGHT, ends),
+        },
         "seeds": np.array(seeds, dtype=np.int64),
-        "seed_time": [draw(time) for _ in seeds],
-        "fanouts": draw(
-            st.lists(st.one_of(st.just(-1), st.integers(1, 6)), min_size=1, max_size=3)
-        ),
-        "directed": draw(st.booleans()),
-        "order": draw(st.sampled_from(["input", "hot"])),
-        "numbers": [draw(st.integers(0, 2**40)) for _ in range(3)],
+        "times": of_each(draw, TIME, seeds),
+        "fanouts": draw(st.lists(fanout, min_size=1, max_size=3)),
+        "numbers": draw(NUMBERS),
     }
 
 
-def check_properties(case, naive, batch, *, replace):
-    """What must hold whatever is drawn uniformly."""
-    edges, fanouts, seeds = case["edges"], case["fanouts"], case["seeds"]
-    sources, targets = batch.n_id[batch.edge_index]
-    rows = edges[batch.e_id]
-    forwards = (rows == np.stack([targets, sources], axis=1)).all(axis=1)
-    backwards = (rows == np.stack([sources, targets], axis=1)).all(axis=1)
-    assert (forwards if case["directed"] else forwards | backwards).all()
-    assert batch.n_id[: batch.batch_size].tolist() == seeds.tolist()
-    beyond = batch.n_id[batch.batch_size :].tolist()
-    assert len(beyond) == len(set(beyond))
-    assert not set(beyond) & set(seeds.tolist())
-    assert sum(batch.num_sampled_nodes) == len(batch.n_id)
-    assert sum(batch.num_sampled_edges) == batch.edge_index.shape[1]
-
-    degrees = np.array([len(row) for row in naive.rows], dtype=np.int64)
-    degrees = degrees[naive.node_rank]
-    begin_node = begin_edge = 0
-    for fanout, num_nodes, num_edges in zip(
-        fanouts, batch.num_sampled_nodes, batch.num_sampled_edges, strict=False
-    ):
-        expanded = batch.n_id[begin_node : begin_node + num_nodes]
-        got = np.bincount(
-            batch.edge_index[1, begin_edge : begin_edge + num_edges] - begin_node,
-            minlength=num_nodes,
+@st.composite
+def typed_graphs(draw):
+    types = "abc"[: draw(st.integers(1, 3))]
+    num_nodes = {t: draw(st.integers(1, 12)) for t in types}
+    edge_type = st.tuples(st.sampled_from(types), st.sampled_from("rs"), st.sampled_from(types))
+    edges = {}
+    for source, relation, target in draw(st.lists(edge_type, min_size=1, max_size=5, unique=True)):
+        ends = some_ends(draw, num_nodes[source], num_nodes[target])
+        edges[source, relation, target] = Edges(
+            ends,
+            of_each(draw, WEIGHT, ends) if draw(st.booleans()) else None,
+            of_each(draw, TIME, ends) if draw(st.booleans()) else None,
+            draw(st.booleans()),
         )
-        degree = degrees[expanded]
-        if fanout < 0:
-            expected = degree
-        elif replace:
-            expected = np.where(degree > 0, fanout, 0)
-        else:
-            expected = np.minimum(degree, fanout)
-        assert got[:num_nodes].tolist() == expected.tolist()
-        begin_node, begin_edge = begin_node + num_nodes, begin_edge + num_edges
-    if not replace:
-        pairs = list(zip(batch.edge_index[1].tolist(), batch.e_id.tolist(), strict=True))
-        assert len(pairs) == len(set(pairs))
+    ranks = {t: np.array(draw(st.permutations(range(n)))) for t, n in num_nodes.items()}
+    return TypedGraph(num_nodes, edges, ranks)
+
+
+@st.composite
+def typed_cases(draw):
+    graph = draw(typed_graphs())
+    seeds, times = {}, {}
+    for t in draw(st.lists(st.sampled_from(list(graph.num_nodes)), unique=True)):
+        seeds[t] = draw(st.lists(st.integers(0, graph.num_nodes[t] - 1), max_size=6))
+        times[t] = of_each(draw, TIME, seeds[t])
+    fanout, hops = st.integers(-1, 6), range(draw(st.integers(1, 3)))
+    fanouts = {t: of_each(draw, fanout, hops) for t in graph.edges}
+    numbers = draw(NUMBERS)
+    return {"graph": graph, "seeds": seeds, "times": times, "fanouts": fanouts, "numbers": numbers}
+
+
+def check_equal(lists, naive, twin, case, kind):
+    """The same arrays as the naive sampler's."""
+    options, timed = options_of(kind)
+    times, numbers = case["times"] if timed else None, dict(case["numbers"])
+    expected = twin(naive, case["seeds"], case["fanouts"], times=times, **numbers, **options)
+    sampler = NeighborSampler(
+        lists, case["fanouts"], seed=numbers.pop("seed"), num_threads=1, **options
+    )
+    got = sampler.sample(case["seeds"], seed_time=times, **numbers)
+    for name, value in expected.items():
+        actual = getattr(got, name)
+        if not isinstance(value, dict):
+            np.testing.assert_array_equal(actual, value, err_msg=name)
+            continue
+        assert list(actual) == list(value), name
+        for key, each in value.items():
+            np.testing.assert_array_equal(actual[key], each, err_msg=f"{name}[{key}]")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(case=cases())
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=40, deadline=None, suppress_health_check=FIXTURE)
 def test_every_kind_equals_the_naive_one(tmp_path_factory, kind, case):
-    options, timed = options_of(kind)
     path = tmp_path_factory.mktemp("hypothesis") / "g.gl"
-    naive = files.write_graph(
-        path,
-        case["edges"],
-        case["num_nodes"],
-        directed=case["directed"],
-        order=case["order"],
-        weights=case["weights"],
-        times=case["times"],
-    )
-    seed, epoch, number = case["numbers"]
-    times = case["seed_time"] if timed else None
-    sampler = gz.NeighborSampler(
-        gz.Graph(path), case["fanouts"], seed=seed, num_threads=1, **options
-    )
-    got = sampler.sample(case["seeds"], seed_time=times, epoch=epoch, batch=number)
-    numbers = {"seed": seed, "epoch": epoch, "batch": number}
-    expected = reference.sample(
-        naive, case["seeds"], case["fanouts"], times=times, **numbers, **options
-    )
-    assert_equal_batches(got, expected)
-    if not {*options} - {"replace"} and not timed:
-        check_properties(case, naive, got, replace=options.get("replace", False))
+    naive = files.write_graph(path, **case["graph"])
+    check_equal(gz.Graph(path), naive, reference.sample, case, kind)
     path.unlink()
 
 
-def test_larger_batches_equal_the_naive_ones(small):
-    graph, naive, _ = small
-    seeds = np.random.default_rng(0).permutation(300)[:64]
-    batch = gz.NeighborSampler(graph, [15, 10, 5], seed=11).sample(seeds, epoch=2, batch=3)
-    expected = reference.sample(naive, seeds, [15, 10, 5], seed=11, epoch=2, batch=3)
-    assert_equal_batches(batch, expected)
+@pytest.mark.parametrize("kind", TYPED_KINDS)
+@given(case=typed_cases())
+@settings(max_examples=60, deadline=None, suppress_health_check=FIXTURE)
+def test_every_kind_equals_the_naive_one_of_typed_graphs(tmp_path_factory, kind, case):
+    options, timed = options_of(kind)
+    graph = case["graph"]
+    needed = "times" if timed else "weights" if options.get("weighted") else None
+    if needed:  # without them it is refused: see test_typed_refusals
+        assume(any(getattr(edges, needed) is not None for edges in graph.edges.values()))
+    lists = graph.write(tmp_path_factory.mktemp("typed"))
+    check_equal(lists, graph, typed_reference.sample, case, kind)
 
 
-def test_repeated_seeds_each_get_their_neighbourhood(tmp_path):
-    files.write_graph(tmp_path / "g.gl", [[0, 1], [1, 2], [1, 3]], 4)
-    batch = gz.NeighborSampler(gz.Graph(tmp_path / "g.gl"), [-1]).sample([1, 0, 1])
-    assert batch.n_id.tolist() == [1, 0, 1, 2, 3]
-    assert batch.edge_index.tolist() == [[3, 4, 0, 3, 4], [0, 0, 1, 2, 2]]
-    assert batch.batch_size == 3
+# ---- a graph of several thousand edges
 
 
-def test_draws_differ_between_batches_epochs_and_hops(small):
-    graph, _, _ = small
-    sampler = gz.NeighborSampler(graph, [2])
-    seeds = np.arange(300)
-    drawn = {
-        sampler.sample(seeds, epoch=epoch, batch=batch).e_id.tobytes()
-        for epoch in range(3)
-        for batch in range(3)
+RATES, LIKES, BY = ("user", "rates", "film"), ("user", "likes", "user"), ("film", "by", "person")
+COUNTS = {"user": 600, "film": 300, "person": 50}
+
+
+@pytest.fixture(scope="module")
+def catalogue(tmp_path_factory):
+    """(TypedGraph, Dataset): weights and times of ratings, incoming and outgoing lists."""
+    rng = np.random.default_rng(3)
+
+    def some(edge_type, count):
+        ends = [rng.integers(0, COUNTS[edge_type[at]], count) for at in (0, 2)]
+        return np.stack(ends, axis=1)
+
+    edges = {
+        RATES: Edges(
+            some(RATES, 6000), rng.random(6000).tolist(), rng.integers(0, 90, 6000).tolist()
+        ),
+        LIKES: Edges(some(LIKES, 5000), None, rng.integers(0, 90, 5000).tolist()),
+        BY: Edges(some(BY, 900), incoming=False),
+        ("person", "rev_by", "film"): Edges(some(BY, 900)[:, ::-1].copy()),
+        ("film", "rev_rates", "user"): Edges(some(RATES, 6000)[:, ::-1].copy()),
     }
-    assert len(drawn) == 9
+    ranks = {t: rng.permutation(n) for t, n in COUNTS.items()}
+    graph = TypedGraph(dict(COUNTS), edges, ranks)
+    return graph, graph.write(tmp_path_factory.mktemp("catalogue"))
 
 
-def test_bad_sampler_options_are_named(small):
-    graph, _, _ = small
-    with pytest.raises(ValueError, match="at most"):
-        gz.NeighborSampler(graph, [1] * 99)
-    sampler = gz.NeighborSampler(graph, [2])
-    with pytest.raises(ValueError, match="epoch must be at least 0"):
-        sampler.sample([0], epoch=-1)
+SEEDS = {"film": np.arange(100, 140), "user": np.arange(30)}
+SEED_TIMES = {"film": np.arange(40) + 30, "user": np.arange(30) + 50}
 
 
-NODES, EDGES = 2_000, 40_000
+def everything(subgraph):
+    """All bytes of a batch."""
+    parts = []
+    for name in ("n_id", "stored_id", "edge_index", "positions", "e_id", "batch"):
+        of_types = getattr(subgraph, name)
+        if of_types is not None:
+            parts += [(name, key, each.tobytes()) for key, each in of_types.items()]
+    return [*parts, str(subgraph.num_sampled_nodes), str(subgraph.num_sampled_edges)]
+
+
+FANOUTS = [5, 3, 2]
+
+
+def draw(catalogue, kind, *, num_threads=1, sampler=None, batch=5, **call):
+    options, timed = options_of(kind)
+    if sampler is None:
+        sampler = NeighborSampler(catalogue[1], FANOUTS, num_threads=num_threads, seed=1, **options)
+    return sampler.sample(
+        SEEDS, seed_time=SEED_TIMES if timed else None, epoch=2, batch=batch, **call
+    )
+
+
+@pytest.mark.parametrize("kind", TYPED_KINDS)
+def test_every_edge_is_one_of_the_graph_with_its_ends_and_direction(catalogue, kind):
+    options, timed = options_of(kind)
+    graph, _ = catalogue
+    got = draw(catalogue, kind)
+    assert sum(edges.shape[1] for edges in got.edge_index.values()) > 1000
+    for edge_type, (neighbor, owner) in got.edge_index.items():
+        edges = graph.edges[edge_type]
+        mine, other = graph.ends(edge_type)
+        local = (neighbor, owner) if edges.incoming else (owner, neighbor)
+        types = (other, mine) if edges.incoming else (mine, other)
+        ends = np.stack([got.n_id[t][at] for t, at in zip(types, local, strict=True)], axis=1)
+        np.testing.assert_array_equal(ends, edges.ends[got.e_id[edge_type]])
+        if not options.get("replace"):
+            pairs = list(zip(owner.tolist(), got.e_id[edge_type].tolist(), strict=True))
+            assert len(set(pairs)) == len(pairs)
+        if got.batch is not None:
+            trees = got.batch[mine][owner]
+            np.testing.assert_array_equal(trees, got.batch[other][neighbor])
+            if timed and edges.times is not None:
+                # users are the first type: their seeds have the first trees
+                until = np.concatenate([SEED_TIMES["user"], SEED_TIMES["film"]])[trees]
+                times = np.array(edges.times)[got.e_id[edge_type]]
+                assert (times < until if options.get("strictly_before") else times <= until).all()
+        if kind not in ("uniform", "with replacement", "disjoint"):
+            continue
+        degrees = np.bincount(edges.ends[:, int(edges.incoming)], minlength=COUNTS[mine])
+        first = begin = 0
+        for fanout, nodes, count in zip(
+            FANOUTS, got.num_sampled_nodes[mine], got.num_sampled_edges[edge_type], strict=False
+        ):
+            drawn = np.bincount(owner[begin : begin + count] - first, minlength=nodes)
+            degree = degrees[got.n_id[mine][first : first + nodes]]
+            most = fanout * (degree > 0) if options.get("replace") else np.minimum(degree, fanout)
+            np.testing.assert_array_equal(drawn, most)
+            first, begin = first + nodes, begin + count
+    for node_type, ids in got.n_id.items():
+        seeds = SEEDS.get(node_type, np.empty(0, np.int64))
+        np.testing.assert_array_equal(ids[: len(seeds)], seeds)
+        in_trees = ids if got.batch is None else ids + got.batch[node_type] * 1000
+        assert len(np.unique(in_trees)) == len(ids)
+        assert sum(got.num_sampled_nodes[node_type]) == len(ids)
+        np.testing.assert_array_equal(graph.to_user(node_type, got.stored_id[node_type]), ids)
+
+
+@pytest.mark.parametrize("kind", TYPED_KINDS)
+def test_threads_do_not_change_a_byte(catalogue, kind):
+    """Threads of one call, and threads that share a sampler."""
+    expected = [everything(draw(catalogue, kind, batch=batch)) for batch in range(8)]
+    assert everything(draw(catalogue, kind, num_threads=4, batch=3)) == expected[3]
+    options, _ = options_of(kind)
+    shared = NeighborSampler(catalogue[1], [5, 3, 2], seed=1, num_threads=2, **options)
+    with ThreadPoolExecutor(4) as pool:
+        batches = pool.map(
+            lambda b: everything(draw(catalogue, kind, sampler=shared, batch=b)), range(8)
+        )
+        assert list(batches) == expected
+    assert expected[0] != expected[1]
+
+
+@pytest.mark.parametrize(
+    ("ahead", "misses"),
+    [
+        ({RATES: HopReadAhead()}, True),
+        ({RATES: HopReadAhead(trust_mincore=False)}, None),  # it may not know
+        ({RATES: HopReadAhead(resident_nodes=COUNTS["film"])}, False),
+        ({("person", "rev_by", "film"): HopReadAhead()}, True),
+        ({BY: None, LIKES: HopReadAhead()}, False),  # no lists of films, without users
+    ],
+)
+def test_hop_read_ahead_asks_for_what_is_missing_and_changes_nothing(catalogue, ahead, misses):
+    """Of the edge types that have it, and not for stored ids below the resident ones."""
+    lists = catalogue[1]
+    in_order = [ahead.get(t) for t in lists.edges]
+    for timed in ("uniform", "last until"):
+        got = draw(catalogue, timed, readahead=in_order)
+        assert everything(got) == everything(draw(catalogue, timed))
+    for edges in lists.edges.values():
+        edges.graph.mapping.advise("release")
+        files.drop_from_cache(edges.graph.path)
+    if sum(edges.graph.mapping.resident_pages() for edges in lists.edges.values()):
+        pytest.skip("the file system keeps its pages")
+    sampler = NeighborSampler(lists, {"default": [0], **{t: [5] for t in ahead}})
+    got = sampler.sample_stored({"film": np.array([0])}, epoch=0, batch=0, readahead=in_order)
+    assert misses in (None, got.pages_missed > 0)
+
+
+def test_a_pickled_sampler_draws_the_same(catalogue):
+    sampler = NeighborSampler(catalogue[1], {"default": [5, 3, 2]}, seed=1, weighted=True)
+    draw(catalogue, "by weight", sampler=sampler)  # now it has idle batches
+    again = pickle.loads(pickle.dumps(sampler))
+    assert everything(draw(catalogue, "by weight", sampler=again)) == everything(
+        draw(catalogue, "by weight")
+    )
+
+
+def test_one_batch_of_the_core_serves_graphs_of_all_kinds(catalogue, tmp_path):
+    """Its memory is that of the batch before, of more or fewer types."""
+    graph, lists = catalogue
+    small = TypedGraph({"a": 5}, {("a", "r", "a"): Edges(np.array([[0, 1], [1, 2], [2, 0]]))})
+    other = small.write(tmp_path)
+    large_sampler = NeighborSampler(lists, FANOUTS, seed=1, disjoint=True)
+    small_sampler = NeighborSampler(other, [2, 2])
+    large = everything(draw(catalogue, "disjoint"))
+    alone = everything(small_sampler.sample({"a": [0]}))
+    small_sampler._idle = large_sampler._idle
+    for _ in range(3):
+        assert everything(draw(catalogue, "disjoint", sampler=large_sampler)) == large
+        assert everything(small_sampler.sample({"a": [0]})) == alone
+
+
+def test_no_seeds_make_an_empty_batch(catalogue):
+    got = NeighborSampler(catalogue[1], [5, -1]).sample({})
+    assert all(ids.size == 0 for ids in got.n_id.values())
+    assert all(edges.shape == (2, 0) for edges in got.edge_index.values())
+    assert got.num_sampled_nodes == {node_type: [0, 0, 0] for node_type in COUNTS}
+
+
+def test_files_without_edge_ids_have_none_in_the_batch(tmp_path):
+    graph = TypedGraph({"a": 3}, {("a", "r", "a"): Edges(np.array([[0, 1], [1, 2]]))})
+    got = NeighborSampler(graph.write(tmp_path, leave_out="edge_ids"), [2]).sample({"a": [1]})
+    assert got.e_id == {("a", "r", "a"): None}
+    assert got.positions["a", "r", "a"].tolist() == [0]
+
+
+# ---- graphs without types
 
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory):
-    """(graph, edges, times): a graph with weights and times."""
-    rng = np.random.default_rng(7)
+    """(graph, edges): a graph with weights and times."""
+    rng, edges = np.random.default_rng(7), files.random_edges(2000, 40_000)
+    columns = {"weights": rng.random(40_000), "times": rng.integers(0, 1000, 40_000)}
     path = tmp_path_factory.mktemp("history") / "g.gl"
-    edges = files.random_edges(NODES, EDGES)
-    times = rng.integers(0, 1000, EDGES)
-    weights = rng.random(EDGES)
-    files.write_graph(path, edges, NODES, order="hot", weights=weights, times=times)
-    return gz.Graph(path), edges, times
+    files.write_graph(path, edges, 2000, order="hot", **columns)
+    return gz.Graph(path), edges
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_threads_do_not_change_a_byte_of_any_kind(history, kind):
-    options, timed = options_of(kind)
-    seeds = np.random.default_rng(0).permutation(NODES)[:1500]
-    times = np.arange(1500) if timed else None
-    one, two, four = (
-        gz.NeighborSampler(history[0], [10, 5], num_threads=n, **options).sample(
-            seeds, seed_time=times, epoch=1, batch=5
+@pytest.mark.parametrize("kind", INDUCED)
+def test_induced_subgraphs_have_every_edge_between_their_nodes(history, kind):
+    (graph, edges), (options, timed) = history, options_of(kind)
+    times = np.arange(200) * 5 if timed else None
+    got, by_threads = (
+        NeighborSampler(graph, [5, 3], num_threads=n, **options).sample(
+            np.arange(200), seed_time=times, batch=5
         )
-        for n in (1, 2, 4)
+        for n in (1, 4)
     )
-    assert one.edge_index.shape[1] > 1000
-    for name in ARRAYS:
-        expected = getattr(one, name)
-        for other in (two, four):
-            if expected is None:
-                assert getattr(other, name) is None
-            else:
-                assert getattr(other, name).tobytes() == expected.tobytes()
-
-
-# ---- LABOR
-
-
-def test_labor_meets_its_fanout_on_average(history):
-    """E[edges of a node] = min(degree, fanout), each neighbour as often as the others."""
-    graph, fanout, batches = history[0], 5, 400
-    degree = graph.degree(np.arange(NODES))
-    node = int(np.argmax(degree))
-    assert degree[node] > 3 * fanout
-    sampler = gz.NeighborSampler(graph, [fanout], labor=True, num_threads=1)
-    counts = [sampler.sample([node], batch=i).edge_index.shape[1] for i in range(batches)]
-    # Binomial(degree, fanout / degree): five standard errors of the mean.
-    assert abs(np.mean(counts) - fanout) < 5 * np.sqrt(fanout / batches)
-    assert np.var(counts) > 0.5 * fanout
-    few = int(np.flatnonzero((degree > 0) & (degree <= fanout))[0])
-    assert sampler.sample([few]).edge_index.shape[1] == degree[few]
-
-
-def test_labor_batches_have_fewer_distinct_nodes(history):
-    seeds = np.arange(500)
-    plain, labor = (
-        np.mean(
-            [
-                gz.NeighborSampler(history[0], [5], labor=kind).sample(seeds, batch=i).n_id.shape[0]
-                for i in range(20)
-            ]
-        )
-        for kind in (False, True)
-    )
-    assert labor < 0.8 * plain
-
-
-# ---- dependent batches
-
-
-def test_dependent_batches_share_all_but_one_draw_in_n(history):
-    seeds, fanout = np.arange(NODES), 3
-    degree = history[0].degree(seeds)
-    free = degree > 3 * fanout  # those whose draws can differ
-
-    def drawn(sampler, batch):
-        edges = history[0].num_edges
-        got = sampler.sample(seeds, batch=batch)
-        sets = [set() for _ in seeds]
-        for target, edge in zip(got.edge_index[1].tolist(), got.e_id.tolist(), strict=True):
-            sets[target].add(edge)
-        assert all(edge < edges for edge in got.e_id)
-        return np.array([hash(frozenset(one)) for one in sets])[free]
-
-    sampler = gz.NeighborSampler(history[0], [fanout], batch_dependency=4)
-    sets = [drawn(sampler, batch) for batch in range(13)]
-    for one, next_ in itertools.pairwise(sets):
-        assert 0.68 < np.mean(one == next_) < 0.82  # three in four keep theirs
-    for one, later in zip(sets, sets[4:], strict=False):
-        assert np.mean(one == later) < 0.01  # and nobody for longer than four batches
-    alone = gz.NeighborSampler(history[0], [fanout])
-    assert np.mean(drawn(alone, 0) == drawn(alone, 1)) < 0.01
-
-
-# ---- times
-
-
-def ends_of(got, edges):
-    """(times' edge ids, tree) of each sampled edge; its ends are checked."""
-    rows = edges[got.e_id]
-    np.testing.assert_array_equal(rows[:, 0], got.n_id[got.edge_index[1]])
-    np.testing.assert_array_equal(rows[:, 1], got.n_id[got.edge_index[0]])
-    np.testing.assert_array_equal(got.batch[got.edge_index[0]], got.batch[got.edge_index[1]])
-    return got.e_id, got.batch[got.edge_index[1]]
-
-
-@pytest.mark.parametrize("strictly_before", [False, True])
-@pytest.mark.parametrize("strategy", ["uniform", "last"])
-@pytest.mark.parametrize("subgraph_type", ["directional", "induced"])
-def test_no_edge_of_the_future(history, strictly_before, strategy, subgraph_type):
-    graph, edges, times = history
-    rng = np.random.default_rng(1)
-    seeds, seed_time = rng.integers(0, NODES, 300), rng.integers(0, 1000, 300)
-    got = gz.NeighborSampler(
-        graph,
-        [5, 5],
-        temporal_strategy=strategy,
-        strictly_before=strictly_before,
-        subgraph_type=subgraph_type,
-    ).sample(seeds, seed_time=seed_time)
-    edge, tree = ends_of(got, edges)
-    assert len(edge) > 3000
-    allowed = times[edge] < seed_time[tree] if strictly_before else times[edge] <= seed_time[tree]
-    assert allowed.all()
-    np.testing.assert_array_equal(got.batch[:300], np.arange(300))
-
-
-def test_the_last_are_the_most_recent(history):
-    graph, edges, times = history
-    got = gz.NeighborSampler(graph, [4], temporal_strategy="last").sample(
-        np.arange(100), seed_time=np.full(100, 500)
-    )
-    for node in range(100):
-        mine = np.sort(times[(edges[:, 0] == node) & (times <= 500)])[::-1][:4]
-        drawn = times[got.e_id[got.edge_index[1] == node]]
-        assert drawn.tolist() == mine.tolist()  # most recent first
-
-
-def test_trees_with_different_times_do_not_leak_through_a_shared_node(tmp_path):
-    # 0 -> 2 -> 3: the seed 1 may see 2 -> 3, the seed 0 is before it
-    files.write_graph(tmp_path / "g.gl", [[0, 2], [1, 2], [2, 3]], 4, times=[0, 0, 9])
-    got = gz.NeighborSampler(gz.Graph(tmp_path / "g.gl"), [-1, -1]).sample(
-        [0, 1], seed_time=[5, 10]
-    )
-    assert got.n_id.tolist() == [0, 1, 2, 2, 3]
-    assert got.batch.tolist() == [0, 1, 0, 1, 1]
-    assert got.edge_index.tolist() == [[2, 3, 4], [0, 1, 3]]
-
-
-# ---- trees and induced subgraphs
-
-
-def test_disjoint_trees_share_no_node_and_draw_on_their_own(history):
-    got = gz.NeighborSampler(history[0], [3, 3], disjoint=True).sample(np.zeros(50, dtype=int))
-    ends_of(got, history[1])
-    pairs = np.stack([got.batch, got.n_id])
-    assert np.unique(pairs, axis=1).shape[1] == pairs.shape[1]
-    first = [tuple(got.e_id[got.edge_index[1] == seed]) for seed in range(50)]
-    assert len(set(first)) > 40
-
-
-def test_induced_subgraphs_have_every_edge_between_their_nodes(history):
-    graph, edges, _ = history
-    got = gz.NeighborSampler(graph, [5], subgraph_type="induced").sample(np.arange(200))
     assert got.num_sampled_edges is None
-    inside = np.isin(edges[:, 0], got.n_id) & np.isin(edges[:, 1], got.n_id)
-    assert sorted(got.e_id.tolist()) == np.flatnonzero(inside).tolist()
-    np.testing.assert_array_equal(edges[got.e_id, 0], got.n_id[got.edge_index[1]])
-    np.testing.assert_array_equal(edges[got.e_id, 1], got.n_id[got.edge_index[0]])
+    if got.batch is None:
+        inside = np.isin(edges, got.n_id).all(axis=1)
+        assert sorted(got.e_id.tolist()) == np.flatnonzero(inside).tolist()
+    np.testing.assert_array_equal(edges[got.e_id].T, got.n_id[got.edge_index[::-1]])
+    for name in ("n_id", "edge_index", "e_id", "stored_id", "batch"):
+        np.testing.assert_array_equal(getattr(got, name), getattr(by_threads, name))
+
+
+@pytest.mark.parametrize("kind", ["uniform", "disjoint, induced", "until"])
+def test_subgraphs_know_the_stored_positions_of_their_edges(history, kind):
+    (graph, _), (options, timed) = history, options_of(kind)
+    times = [200, 300, 399] if timed else None
+    got = NeighborSampler(graph, [4, 3], **options).sample([1, 2, 3], seed_time=times)
+    np.testing.assert_array_equal(got.stored_id[got.edge_index[0]], graph.indices[got.positions])
+    owners = np.searchsorted(graph.indptr, got.positions, side="right") - 1
+    np.testing.assert_array_equal(got.stored_id[got.edge_index[1]], owners)
+    assert got.positions.size > 10
 
 
 # ---- what is refused
 
+TOO_LARGE = np.array([1, 2**63], dtype=np.uint64)
+
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "call", "message"),
     [
-        ({"labor": True, "replace": True}, "labor excludes replace"),
-        ({"labor": True, "weighted": True}, "labor excludes weighted"),
-        ({"labor": True, "disjoint": True}, "labor excludes disjoint"),
-        ({"temporal_strategy": "last", "replace": True}, "replace has no meaning"),
-        ({"batch_dependency": 2, "disjoint": True}, "batch_dependency excludes disjoint"),
-        ({"batch_dependency": 0}, "batch_dependency must be at least 1"),
-        ({"temporal_strategy": "first"}, "temporal_strategy must be one of"),
-        ({"subgraph_type": "bidirectional"}, "subgraph_type must be one of"),
+        ({"labor": True, "replace": True}, {}, "labor excludes replace"),
+        ({"labor": True, "weighted": True}, {}, "labor excludes weighted"),
+        ({"labor": True, "disjoint": True}, {}, "labor excludes disjoint"),
+        ({"temporal_strategy": "last", "replace": True}, {}, "replace has no meaning"),
+        ({"batch_dependency": 2, "disjoint": True}, {}, "batch_dependency excludes disjoint"),
+        ({"batch_dependency": 0}, {}, "batch_dependency must be at least 1"),
+        ({"temporal_strategy": "first"}, {}, "temporal_strategy must be one of"),
+        ({"subgraph_type": "bidirectional"}, {}, "subgraph_type must be one of"),
+        ({"fanouts": [1] * 99}, {}, "at most"),
+        ({}, {"epoch": -1}, "epoch must be at least 0"),
+        ({"weighted": True}, {"seed_time": [1, 2]}, "weighted sampling does not support times"),
+        ({"labor": True}, {"seed_time": [1, 2]}, "labor sampling does not support times"),
+        ({"batch_dependency": 2}, {"seed_time": [1, 2]}, "batch_dependency excludes times"),
+        ({}, {"seed_time": [1]}, "a time for each of the 2 seeds"),
+        ({}, {"seed_time": [1.5, 2.5]}, "must be integers"),
+        ({}, {"seed_time": TOO_LARGE}, "does not fit 63 bits"),
     ],
 )
-def test_options_that_exclude_each_other_are_named(history, options, message):
+def test_what_cannot_be_sampled_is_named(history, options, call, message):
     with pytest.raises(ValueError, match=message):
-        gz.NeighborSampler(history[0], [2], **options)
+        gz.NeighborSampler(history[0], **{"fanouts": [2], **options}).sample([0, 1], **call)
 
 
-def test_unknown_options_are_refused(history):
+def test_unknown_options_and_times_of_a_graph_without_any_are_refused(small):
     with pytest.raises(TypeError, match="labour"):
-        gz.NeighborSampler(history[0], [2], labour=True)
-
-
-@pytest.mark.parametrize(
-    ("options", "times", "message"),
-    [
-        ({"weighted": True}, [1, 2], "weighted sampling does not support times"),
-        ({"labor": True}, [1, 2], "labor sampling does not support times"),
-        ({"batch_dependency": 2}, [1, 2], "batch_dependency excludes times"),
-        ({}, [1], "a time for each of the 2 seeds"),
-        ({}, [1.5, 2.5], "must be integers"),
-        ({}, np.array([1, 2**63], dtype=np.uint64), "does not fit 63 bits"),
-    ],
-)
-def test_times_that_cannot_be_had_are_refused(history, options, times, message):
-    sampler = gz.NeighborSampler(history[0], [2], **options)
-    with pytest.raises(ValueError, match=message):
-        sampler.sample([0, 1], seed_time=times)
-
-
-def test_graphs_without_timestamps_are_refused(tmp_path):
-    files.write_graph(tmp_path / "g.gl", [[0, 1]], 2)
-    sampler = gz.NeighborSampler(gz.Graph(tmp_path / "g.gl"), [2])
+        gz.NeighborSampler(small[0], [2], labour=True)
     with pytest.raises(ValueError, match="has no timestamps to sample by"):
-        sampler.sample([0], seed_time=[1])
+        gz.NeighborSampler(small[0], [2]).sample([0], seed_time=[1])
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [("strictly_before", True), ("temporal_strategy", "last")]
 )
 def test_options_of_times_without_times_are_refused(history, name, value):
-    graph = history[0]
+    graph, option = history[0], {name: value}
     ds = gz.Dataset(graph)
-    needs = f"{name}={value!r} needs a time for each seed"
-    with pytest.raises(ValueError, match=f"{needs}: give input_time, or leave {name} out"):
-        gz.NeighborDataset(ds, [1, 2], [2], **{name: value})
-    with pytest.raises(ValueError, match=f"{needs}: give edge_label_time, or leave {name} out"):
-        gz.LinkNeighborDataset(ds, [[1], [2]], [2], **{name: value})
-    sampler = gz.NeighborSampler(graph, [2], **{name: value})
-    with pytest.raises(ValueError, match=f"{needs}: give seed_time, or leave {name} out"):
-        sampler.sample([1, 2])
+    for argument, sample in {
+        "input_time": lambda: gz.NeighborDataset(ds, [1, 2], [2], **option),
+        "edge_label_time": lambda: gz.LinkNeighborDataset(ds, [[1], [2]], [2], **option),
+        "seed_time": lambda: gz.NeighborSampler(graph, [2], **option).sample([1, 2]),
+    }.items():
+        message = f"{name}={value!r} needs a time for each seed: give {argument}, or leave {name}"
+        with pytest.raises(ValueError, match=message):
+            sample()

@@ -1,4 +1,4 @@
-"""Tables that are larger than the memory limit are read in pieces."""
+"""Tables and attributes larger than the memory limit: the limit is kept, the files are the same."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 from peak_memory import peak_of
 
-pytestmark = [
-    pytest.mark.no_asan,  # keeps freed memory in quarantine
-    pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
-]
+from graphzero.ingest import build_dataset, reorder_dataset
+from graphzero.store.format import BFLOAT16
+from graphzero.store.manifest import read_manifest
+
+pytestmark = pytest.mark.no_asan  # keeps freed memory in quarantine
 
 LIMIT = 12 << 20
 # pyarrow has 8 MiB of pages and batches at once; what its allocators keep varies by 26 MiB.
@@ -29,15 +30,18 @@ WIDTH = 64
 IMPORTS = """
 import pyarrow.csv, pyarrow.parquet
 import numpy as np
-from graphzero.ingest import build_dataset
+from graphzero.ingest import build_dataset, reorder_dataset
 """
 WORK = """
-
 folder, what, name = sys.argv[1:4]
 value = folder + "/" + name
 edges = np.zeros((1, 2), np.int64) if what == "rows" else value
 rows = value if what == "rows" else None
-build_dataset(folder + "/data", edges, rows, memory_limit=12 << 20)
+if what == "attributes":
+    edges = {"edge_index": folder + "/e.npy", "edge_attr": value}
+build_dataset(folder + "/data", edges, rows, memory_limit=12 << 20, directed=name != "b.npy")
+if what == "attributes":
+    reorder_dataset(folder + "/data", "input", memory_limit=12 << 20)
 """
 
 
@@ -73,6 +77,11 @@ def feather(path: Path, table: pa.Table) -> None:
     pa.feather.write_feather(table, str(path), compression="zstd", chunksize=1 << 14)
 
 
+def attributes(path: Path, _: pa.Table) -> None:
+    np.save(path.with_name("e.npy"), np.random.default_rng(0).integers(0, 100_000, (1_000_000, 2)))
+    np.save(path, np.ones((1_000_000, 16), np.float32))
+
+
 def deflated(path: Path, table: pa.Table) -> None:
     np.savez_compressed(path, edges=np.stack([table["src"], table["dst"]]))
 
@@ -83,13 +92,55 @@ CASES: list[tuple[str, str, Callable[[Path, pa.Table], None]]] = [
     ("edges", "e", files),
     ("rows", "x.parquet", one_row_group),
     ("rows", "x.feather", feather),
+    ("attributes", "a.npy", attributes),
+    ("attributes", "b.npy", attributes),  # of an undirected graph
 ]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(("what", "name", "write"), CASES, ids=[case[1] for case in CASES])
 def test_memory_stays_within_the_limit(tmp_path: Path, what: str, name: str, write: Any) -> None:
     table = rows() if what == "rows" else edges()
     write(tmp_path / name, table)
     peak = peak_of(tmp_path, IMPORTS, WORK, tmp_path, what, name)
     print(f"{what} {name}: {peak:,} bytes beside {LIMIT:,}; the table has {table.nbytes:,}")
-    assert peak < LIMIT + ALLOWANCE
+    assert peak < LIMIT + (4 << 20 if what == "attributes" else ALLOWANCE)
+
+
+def large_input(num_nodes: int, num_edges: int) -> dict[str, Any]:
+    rng = np.random.default_rng(7)
+    edges = (rng.random((num_edges, 2)) ** 2 * num_nodes).astype(np.int64)
+    return {
+        "edges": {
+            "edge_index": edges,
+            "edge_attr": rng.random((num_edges, 5, 2), np.float32),
+            "kind": rng.integers(0, 99, num_edges).astype(np.uint8),
+            "edge_weight": rng.random(num_edges),
+            "pair": rng.integers(0, 99, (num_edges, 2)).astype(np.uint16).view(BFLOAT16),
+        },
+        "nodes": {"year": rng.integers(0, 99, num_nodes), "x": rng.random((num_nodes, 4))},
+    }
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("time_attrs", [None, "year"])
+def test_many_blocks_give_the_same_bytes(
+    tmp_path: Path, directed: bool, time_attrs: str | None
+) -> None:
+    given_ = large_input(20_000, 120_000)
+    options = {"directed": directed, "time_attrs": time_attrs, "nodes": given_["nodes"]}
+    small, large = tmp_path / "small", tmp_path / "large"
+    build_dataset(small, given_["edges"], memory_limit="1MiB", **options)
+    build_dataset(large, given_["edges"], memory_limit="1GiB", **options)
+
+    def compare() -> None:
+        names = [entry.name for entry in read_manifest(small).entries()]
+        assert {"edge_edge_attr.gd", "edge_kind.gd", "edge_pair.gd", "node_year.gd"} <= set(names)
+        for name in names:
+            assert (small / name).read_bytes() == (large / name).read_bytes(), name
+
+    compare()
+    # From random lists to other lists, where rows come in the order of the earlier ones.
+    reorder_dataset(small, "input", neighbors="out", memory_limit="1MiB")
+    build_dataset(large, given_["edges"], order="input", neighbors="out", **options)
+    compare()

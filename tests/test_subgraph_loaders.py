@@ -81,6 +81,8 @@ def test_every_set_once_in_a_pass(ds, workers):
     assert all(sorted(sum(each, ())) == list(range(NODES)) for each in passes)
     again = gz.SubgraphLoader(ds, sets, batch_size=3, shuffle=True, seed=4)
     assert [[tuple(batch.n_id.tolist()) for batch in again] for _ in range(2)] == passes
+    anew = gz.SubgraphLoader(again.dataset)  # as Lightning makes it to predict
+    assert torch.cat([batch.n_id for batch in anew]).tolist() == list(range(NODES))
     next(iter(loader))  # an early end
     assert len(loader) == len(list(loader)) == 4
 

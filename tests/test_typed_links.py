@@ -121,13 +121,6 @@ def test_negatives_between_two_types_are_uniform(ds):
     assert abs(statistic - freedom) < 5 * np.sqrt(2 * freedom)
 
 
-def test_all_edges_of_a_type_are_seeds_by_its_name(ds):
-    rates, _, _ = inputs()
-    for given in (RATES, "user__rates__film", (RATES, None), (("user", "film"), None)):
-        dataset = gz.LinkNeighborDataset(ds, given, [2])
-        np.testing.assert_array_equal(dataset.edge_label_index, rates)
-
-
 @pytest.mark.parametrize("mode", [None, "binary", "triplet"])
 @pytest.mark.parametrize("kind", [RATES, KNOWS])
 def test_trees_of_seed_edges_have_no_later_edges(ds, kind, mode):
@@ -155,14 +148,6 @@ def test_trees_of_seed_edges_have_no_later_edges(ds, kind, mode):
         for end, local in zip((kind[0], kind[2]), ends, strict=True):
             links = np.resize(np.arange(len(of_links)), len(local))
             assert batch[end].batch[local].tolist() == links.tolist()
-
-
-def test_disjoint_trees_need_no_times(ds):
-    rates, _, _ = inputs()
-    for batch in batches_of(ds, (RATES, rates), disjoint=True, neg_sampling="binary"):
-        users, films = batch[RATES].edge_label_index
-        assert batch["user"].batch[users].tolist() == [*range(batch.batch_size)] * 2
-        assert batch["film"].batch[films].tolist() == [*range(batch.batch_size)] * 2
 
 
 @pytest.mark.parametrize("disjoint", [False, True])

@@ -1,13 +1,19 @@
-"""Mini-batches of typed graphs: nodes and edges have their own attributes, however read."""
+"""Loaders of typed graphs: attributes by type, seeds by type, fanouts by edge type."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader
+from loaders import loader_of
+from ready_loaders import all_same, open_form
 
 import graphzero as gz
+
+# What is tested is Python; its C code is sanitized by the tests of the sampler.
+pytestmark = pytest.mark.no_asan
 
 PAPERS, AUTHORS = 400, 150
 WRITES, CITES, WRITTEN = (
@@ -15,11 +21,14 @@ WRITES, CITES, WRITTEN = (
     ("paper", "cites", "paper"),
     ("paper", "written_by", "author"),
 )
+TRAIN = np.arange(0, PAPERS, 3)[::-1].copy()
+FANOUTS = {WRITES: [4, 3], CITES: [3, 2], WRITTEN: [2, 2]}
+OPTIONS = {"batch_size": 32, "seed": 3}
 
 
-def graph_of(seed=0):
+def graph_of():
     """Attributes that name the node or edge that they belong to."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     writes = np.stack([rng.integers(0, AUTHORS, 1500), rng.integers(0, PAPERS, 1500)])
     cites = np.stack([rng.integers(0, PAPERS, 2500), rng.zipf(1.4, 2500) % PAPERS])
     nodes = {
@@ -44,33 +53,30 @@ def graph_of(seed=0):
 
 
 @pytest.fixture(scope="module", params=["input", "hot"])
-def folder(request, tmp_path_factory):
-    path = tmp_path_factory.mktemp("typed") / request.param
+def ds(request, tmp_path_factory):
     nodes, edges = graph_of()
-    splits = {"train": {"paper": np.arange(0, PAPERS, 3)}}
-    gz.build(
-        path, nodes=nodes, edges=edges, splits=splits, order=request.param, edge_ids=True
-    ).close()
-    return path
+    with gz.build(
+        tmp_path_factory.mktemp("typed") / request.param,
+        nodes=nodes,
+        edges=edges,
+        splits={
+            "train": {"paper": TRAIN, "author": np.arange(5)},
+            "val": {"paper": np.array([3, 1])},
+            "paper": {"author": np.array([7])},
+        },
+        edge_splits={"test": {WRITES: np.array([400, 7, 107])}},
+        order=request.param,
+        edge_ids=True,
+    ) as dataset:
+        yield dataset
 
 
-def batches_of(ds, workers=0, **options):
+def batches_of(ds, workers=0):
     batches = gz.NeighborDataset(
-        ds,
-        ("paper", ds["paper"].splits["train"]),
-        {"default": [4, 3], WRITTEN: [2, 0]},
-        batch_size=32,
-        **options,
+        ds, ("paper", TRAIN), {"default": [4, 3], WRITTEN: [2, 0]}, **OPTIONS
     )
     batches.set_epoch(0)
-    loader = DataLoader(
-        batches,
-        batch_size=None,
-        num_workers=workers,
-        collate_fn=gz.Collate(ds),
-        timeout=60 * bool(workers),
-    )
-    return list(loader)
+    return list(loader_of(batches, workers))
 
 
 def check(batch):
@@ -96,39 +102,23 @@ def check(batch):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_everything_in_a_batch_is_that_of_the_input(folder, workers):
-    with gz.open(folder) as ds:
-        train = ds["paper"].splits["train"]
-        batches = batches_of(ds, workers)
-        seeds = torch.cat([batch["paper"].n_id[: batch.batch_size] for batch in batches])
-        np.testing.assert_array_equal(seeds, train)
-        for batch in batches:
-            check(batch)
-            np.testing.assert_array_equal(
-                batch["paper"].n_id[: batch.batch_size], train[batch["paper"].input_id]
-            )
-            assert batch["venue"].num_nodes == 0
-            # [2, 0]: authors of papers are reached by the first hop only
-            assert batch[WRITTEN].num_sampled_edges[1] == 0
-        assert sum(batch[WRITES].num_edges for batch in batches) > 500
-        del train
+def test_everything_in_a_batch_is_that_of_the_input(ds, workers):
+    batches = batches_of(ds, workers)
+    seeds = torch.cat([batch["paper"].n_id[: batch.batch_size] for batch in batches])
+    np.testing.assert_array_equal(seeds, TRAIN)
+    for batch in batches:
+        check(batch)
+        np.testing.assert_array_equal(
+            batch["paper"].n_id[: batch.batch_size], TRAIN[batch["paper"].input_id]
+        )
+        assert batch["venue"].num_nodes == 0
+        # [2, 0]: authors of papers are reached by the first hop only
+        assert batch[WRITTEN].num_sampled_edges[1] == 0
+    assert sum(batch[WRITES].num_edges for batch in batches) > 500
 
 
-def test_an_epoch_is_resumed(folder):
-    with gz.open(folder) as ds:
-        batches = gz.NeighborDataset(ds, "paper", [3], batch_size=50, shuffle=True)
-        everything = [batch.subgraph.n_id["paper"].tolist() for batch in batches]
-        again = gz.NeighborDataset(ds, "paper", [3], batch_size=50, shuffle=True)
-        again.resume(batches.state_after(3) | {"epoch": 0})
-        assert [batch.subgraph.n_id["paper"].tolist() for batch in again] == everything[3:]
-        authors = gz.NeighborDataset(ds, ("author", range(PAPERS % AUTHORS)), [3], batch_size=50)
-        with pytest.raises(ValueError, match="input_type|num_seeds"):
-            authors.resume(batches.state_after(1))
-
-
-def test_a_batch_behaves_as_hetero_data(folder):
-    with gz.open(folder) as ds:
-        batch = batches_of(ds)[0]
+def test_a_batch_behaves_as_hetero_data(ds):
+    batch = batches_of(ds)[0]
     assert set(batch.edge_index_dict) == {WRITES, CITES, WRITTEN}
     assert batch["author", "paper"] is batch[WRITES]
     assert batch.metadata() == (["paper", "author", "venue"], [WRITES, CITES, WRITTEN])
@@ -153,21 +143,6 @@ def test_a_batch_behaves_as_hetero_data(folder):
             getattr(batch, wrong)
 
 
-def test_to_pyg(folder):
-    hetero_data = pytest.importorskip("torch_geometric.data").HeteroData
-    with gz.open(folder) as ds:
-        batch = batches_of(ds)[0]
-    data = batch.to_pyg()
-    assert isinstance(data, hetero_data)
-    assert data.metadata() == batch.metadata()
-    assert data["paper"].num_nodes == batch["paper"].num_nodes
-    assert data["venue"].num_nodes == 0
-    assert data["paper"].x.data_ptr() == batch["paper"].x.data_ptr()
-    assert data[CITES].edge_weight is batch[CITES].edge_weight
-    assert data["paper"].batch_size == batch.batch_size
-    data.validate()
-
-
 def test_out_neighbours_are_refused(tmp_path):
     nodes, edges = graph_of()
     with (
@@ -177,9 +152,130 @@ def test_out_neighbours_are_refused(tmp_path):
         gz.NeighborDataset(ds, "paper", [2])
 
 
-def test_what_a_graph_without_types_has_is_named(folder):
-    with gz.open(folder) as ds:
-        assert ds.is_typed
-        for name in ("graph", "features", "labels", "splits"):
-            with pytest.raises(AttributeError, match=r"it has ds\['paper'\]"):
-                getattr(ds, name)
+def nodes_loader(ds, input_nodes=("paper", "train"), **options):
+    return gz.NeighborLoader(ds, FANOUTS, input_nodes, **{**OPTIONS, **options})
+
+
+def links_loader(ds, given=WRITES, **options):
+    return gz.LinkNeighborLoader(ds, FANOUTS, given, **{**OPTIONS, **options})
+
+
+def seeds_of(loader):
+    kind = loader._source.sample(np.arange(1), epoch=0, batch=0).input_type
+    return kind, [
+        int(node) for batch in loader for node in batch[kind].n_id[: batch[kind].batch_size]
+    ]
+
+
+def test_seeds_by_type(ds):
+    mask = np.zeros(PAPERS, bool)
+    mask[TRAIN] = True
+    for given, kind, expected in (
+        ("author", "author", range(AUTHORS)),
+        (("author", None), "author", range(AUTHORS)),
+        (["author", [3, 1]], "author", [3, 1]),
+        (("paper", torch.tensor([5, 2])), "paper", [5, 2]),
+        (("paper", "train"), "paper", TRAIN),
+        (("author", "train"), "author", range(5)),
+        ("val", "paper", [3, 1]),
+        ("paper", "paper", range(PAPERS)),  # also the name of a split of another type
+        (("author", "paper"), "author", [7]),
+        (("paper", torch.from_numpy(mask)), "paper", sorted(TRAIN)),
+    ):
+        assert seeds_of(nodes_loader(ds, given)) == (kind, list(expected))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (None, r"the node types are \['paper', 'author', 'venue'\], their splits {'paper'"),
+        ([1, 2, 3], "of one node type"),
+        ([1, 2], "of one node type"),
+        ("train", r"several node types.*\('paper', 'train'\), \('author', 'train'\)"),
+        ("test", "not 'test'"),
+        (("paper", "test"), r"no split of the node type 'paper': there are \['train', 'val'\]"),
+        (("film", [1]), "not 'film'; the node types are"),
+        (("paper", np.ones(3, bool)), "mask"),
+    ],
+)
+def test_seeds_of_no_type(ds, given, message):
+    with pytest.raises(ValueError, match=message):
+        nodes_loader(ds, given)
+
+
+def test_input_ids(ds):
+    mask = np.zeros(PAPERS, bool)
+    mask[TRAIN] = True
+    for batch in nodes_loader(ds, ("paper", mask)):
+        store = batch["paper"]
+        assert torch.equal(store.input_id, store.n_id[: store.batch_size])
+        assert store.batch_size == batch.batch_size == len(store.input_id)
+    named = torch.arange(len(TRAIN)) + 1000
+    ids = [batch["paper"].input_id for batch in nodes_loader(ds, input_id=named)]
+    assert torch.equal(torch.cat(ids), named)
+    ids = [batch[CITES].input_id for batch in links_loader(ds, CITES, input_id=range(2500))]
+    assert torch.equal(torch.cat(ids), torch.arange(2500))
+
+
+def as_num_neighbors(values, default=None):
+    """As PyG's NumNeighbors has them."""
+    return SimpleNamespace(values=values, default=default, get_mapped_values=None)
+
+
+def test_ways_to_give_fanouts(ds):
+    expected = open_form(gz.NeighborDataset(ds, ("paper", TRAIN), FANOUTS, **OPTIONS))
+    words = {"__".join(kind): hops for kind, hops in FANOUTS.items()}
+    for given in (
+        words,
+        {kind: torch.tensor(hops) for kind, hops in FANOUTS.items()},
+        as_num_neighbors(words),
+        {WRITES: [4, 3], CITES: [3, 2], "default": [2, 2]},
+        as_num_neighbors({k: v for k, v in words.items() if "_by" not in k}, [2, 2]),
+    ):
+        assert all_same(gz.NeighborLoader(ds, given, ("paper", "train"), **OPTIONS), expected)
+    alike = open_form(gz.NeighborDataset(ds, ("paper", TRAIN), [2, 2], **OPTIONS))
+    for given in ([2, 2], as_num_neighbors([2, 2])):
+        loader = gz.NeighborLoader(ds, given, ("paper", "train"), **OPTIONS)
+        assert all_same(loader, alike)
+    for given, message in (
+        ({WRITES: [2]}, "lack the edge types"),
+        ({("author", "reads", "paper"): [2], "default": [1]}, "name one of"),
+        (as_num_neighbors({"author__reads__paper": [2]}, [1]), "name one of"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            gz.NeighborLoader(ds, given, "paper")
+
+
+def test_seed_edges_by_type(ds):
+    _, edges = graph_of()
+    writes, cites = edges[WRITES]["edge_index"], edges[CITES]["edge_index"]
+    for given, kind, expected in (
+        (WRITES, WRITES, writes),
+        ((WRITES, None), WRITES, writes),
+        ("author__writes__paper", WRITES, writes),
+        ((CITES, torch.from_numpy(cites[:, :9])), CITES, cites[:, :9]),
+        ((CITES, tuple(torch.from_numpy(cites[:, :9]))), CITES, cites[:, :9]),
+        ((WRITES, "test"), WRITES, writes[:, [400, 7, 107]]),
+        (("author__writes__paper", "test"), WRITES, writes[:, [400, 7, 107]]),
+        ([["author", "paper"], "test"], WRITES, writes[:, [400, 7, 107]]),
+        (list(WRITES), WRITES, writes),
+        (("author", "paper"), WRITES, writes),
+        ([list(CITES), cites.tolist()], CITES, cites),
+    ):
+        source = links_loader(ds, given)._source
+        assert source.edge_type == kind
+        np.testing.assert_array_equal(source.edge_label_index, expected)
+    for given, message in (
+        (None, "of one edge type"),
+        (writes, "of one edge type"),
+        ((CITES, "test"), r"no split of the edges of the edge type .*: there are \[\]"),
+        ((("author", "reads", "paper"), None), "no edge type"),
+        ((("author", "reads", "paper"), "test"), "edge type"),
+        (("author", "film"), "no edge type"),
+        (tuple(writes), "of one edge type"),
+        ((CITES, cites.T), r"shape \(2, n\)"),
+        ((WRITES, [[AUTHORS], [0]]), r"edge_label_index\[0\]"),
+        ((WRITES, [[0], [PAPERS]]), r"edge_label_index\[1\]"),
+    ):
+        with pytest.raises((ValueError, IndexError), match=message):
+            links_loader(ds, given)

@@ -15,6 +15,7 @@ from graphzero.sampling.sampler import NeighborSampler
 
 RATES, BY = ("user", "rates", "film"), ("film", "by", "user")
 USERS, FILMS = 3, 5
+TIMES = [1, 2, 3, 4]
 
 
 def a_graph(weights=None, times=None):
@@ -25,22 +26,22 @@ def a_graph(weights=None, times=None):
 
 
 @pytest.fixture
-def plain(tmp_path):
-    lists = a_graph().write(tmp_path)
-    yield lists
-    close(lists)
+def opened():
+    """Writes a graph, and closes its files in the end."""
+    found = []
+
+    def write(folder, *payload):
+        found.append(a_graph(*payload).write(folder))
+        return found[-1]
+
+    yield write
+    for graph in (edges.graph for lists in found for edges in lists.edges.values()):
+        graph.close()
 
 
 @pytest.fixture
-def full(tmp_path):
-    lists = a_graph([1.0, 2.0, 3.0, 4.0], [1, 2, 3, 4]).write(tmp_path)
-    yield lists
-    close(lists)
-
-
-def close(lists):
-    for graph in [edges.graph for edges in lists.edges.values()]:
-        graph.close()
+def plain(opened, tmp_path):
+    return opened(tmp_path)
 
 
 # ---- the sampler
@@ -63,67 +64,51 @@ def test_options_without_a_meaning(plain, options, message):
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "message"),
+    ("times", "call", "error", "message"),
     [
-        ({"seeds": [0]}, ValueError, r"seeds of a typed graph must be a dict.*'user': \[0, 1\]"),
-        ({"seeds": {"users": [0]}}, ValueError, r"'users', but the node types are \['user'"),
-        ({"seeds": {"user": [USERS]}}, IndexError, r"seeds\['user'\]\[0\] = 3 is out of range"),
-        ({"seeds": {"film": [0.5]}}, ValueError, r"seeds\['film'\] must be integers"),
-        ({"epoch": -1}, ValueError, "epoch must be at least 0"),
-        ({"batch": -1}, ValueError, "batch must be at least 0"),
-        ({"seed_time": {"user": [1]}}, ValueError, "needs timestamps, and no edge type has them"),
+        (None, {"seeds": [0]}, ValueError, r"of a typed graph must be a dict.*'user': \[0, 1\]"),
+        (None, {"seeds": {"users": [0]}}, ValueError, r"'users', but the node types are \['user'"),
+        (None, {"seeds": {"user": [USERS]}}, IndexError, r"seeds\['user'\]\[0\] = 3 is out of ra"),
+        (None, {"seeds": {"film": [0.5]}}, ValueError, r"seeds\['film'\] must be integers"),
+        (None, {"epoch": -1}, ValueError, "epoch must be at least 0"),
+        (None, {"batch": -1}, ValueError, "batch must be at least 0"),
+        (None, {"seed_time": {"user": [1]}}, ValueError, "timestamps, and no edge type has them"),
+        (TIMES, {"seed_time": {"user": [1, 2]}}, ValueError, r"a time for each of the 1 seeds"),
+        (TIMES, {"seed_time": {"film": [1]}}, ValueError, r"\['user'\], not \['film'\]"),
+        (TIMES, {"seed_time": {}}, ValueError, "seed_time must have the node types of seeds"),
+        (TIMES, {"seed_time": {"users": [1]}}, ValueError, "seed_time name 'users'"),
+        (TIMES, {"seed_time": [1]}, ValueError, "seed_time of a typed graph must be a dict"),
+        (
+            TIMES,
+            {"seed_time": {"user": [1.5]}},
+            ValueError,
+            r"seed_time\['user'\] must be integers",
+        ),
     ],
 )
-def test_calls_without_a_meaning(plain, call, error, message):
-    sampler = NeighborSampler(plain, [2])
+def test_calls_without_a_meaning(opened, tmp_path, times, call, error, message):
+    sampler = NeighborSampler(opened(tmp_path, None, times), [2])
     with pytest.raises(error, match=message):
         sampler.sample(**{"seeds": {"user": [0]}, **call})
 
 
 @pytest.mark.parametrize(
-    ("seed_time", "message"),
+    ("payload", "section", "options", "call", "message"),
     [
-        ({"user": [1, 2]}, r"seed_time\['user'\] must hold a time for each of the 1 seeds"),
-        ({"film": [1]}, r"seed_time must have the node types of seeds, \['user'\], not \['film'\]"),
-        ({}, "seed_time must have the node types of seeds"),
-        ({"users": [1]}, "seed_time name 'users'"),
-        ([1], "seed_time of a typed graph must be a dict"),
-        ({"user": [1.5]}, r"seed_time\['user'\] must be integers"),
+        ([[1.0] * 4], "cum_weights", {"weighted": True}, {}, "no weights to draw by"),
+        ([None, [1] * 4], "time_order", {}, {"seed_time": {"user": [1]}}, "without their order"),
     ],
 )
-def test_times_that_do_not_fit_the_seeds(full, seed_time, message):
+def test_silent_uniform_draws_would_be_a_wrong_model(
+    opened, tmp_path, payload, section, options, call, message
+):
+    """Where weights lack their sums, and times their order."""
+    lists = opened(tmp_path, *payload)
+    lists.edges[RATES].graph.close()
+    write_typed(tmp_path / "0.gl", a_graph(*payload).naive(RATES), FILMS, leave_out=section)
+    vars(lists.edges[RATES])["graph"] = gz.Graph._open_typed(tmp_path / "0.gl")
     with pytest.raises(ValueError, match=message):
-        NeighborSampler(full, [2]).sample({"user": [0]}, seed_time=seed_time)
-
-
-def test_weights_without_their_sums_are_refused(tmp_path, monkeypatch):
-    """Silent uniform draws from a file with weights would be a wrong model."""
-    graph = a_graph([1.0, 2.0, 3.0, 4.0])
-    lists = graph.write(tmp_path)
-    naive = graph.naive(RATES)
-    path = tmp_path / "0.gl"
-    lists.edges[RATES].graph.close()
-    only_weights = without_section(naive, FILMS, path, "cum_weights")
-    vars(lists.edges[RATES])["graph"] = only_weights
-    with pytest.raises(ValueError, match="no weights to draw by"):
-        NeighborSampler(lists, [2], weighted=True)
-
-
-def test_times_without_their_order_are_refused(tmp_path):
-    graph = a_graph(times=[1, 2, 3, 4])
-    lists = graph.write(tmp_path)
-    lists.edges[RATES].graph.close()
-    vars(lists.edges[RATES])["graph"] = without_section(
-        graph.naive(RATES), FILMS, tmp_path / "0.gl", "time_order"
-    )
-    with pytest.raises(ValueError, match="without their order"):
-        NeighborSampler(lists, [2]).sample({"user": [0]}, seed_time={"user": [1]})
-
-
-def without_section(naive, num_neighbors, path, name):
-    """The edge type of `naive`, in a file that lacks a section."""
-    write_typed(path, naive, num_neighbors, leave_out=name)
-    return gz.Graph._open_typed(path)
+        NeighborSampler(lists, [2], **options).sample({"user": [0]}, **call)
 
 
 # ---- corrupt files

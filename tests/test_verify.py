@@ -109,40 +109,31 @@ def test_a_corrupt_entry_is_named_beside_its_checksum(copied: Callable[[str], Pa
     assert found.offset == section.offset + 4 * 77
 
 
-def _wrong_count(folder: Path) -> None:
-    manifest = json.loads((folder / "dataset.json").read_text())
-    manifest["num_input_edges"] += 1
-    (folder / "dataset.json").write_text(json.dumps(manifest))
-
-
 def _write(name: str, rows: np.ndarray) -> Callable[[Path], None]:
     return lambda folder: files.write_rows(folder / name, rows)
 
 
 SPLIT = ("split_train.gd", 4096)
+COUNTS = (b'"num_input_edges": 300', b'"num_input_edges": 301')
 
 
-def _cut(size: int) -> Callable[[Path], None]:
-    def cut(folder: Path) -> None:
-        content = (folder / "features.gd").read_bytes()
-        (folder / "features.gd").write_bytes(content[:size])
-
-    return cut
+def _edit(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).write_bytes(change((folder / name).read_bytes()))
 
 
-def _replace(old: bytes, new: bytes) -> Callable[[Path], None]:
-    def replace(folder: Path) -> None:
-        path = folder / "dataset.json"
-        path.write_bytes(path.read_bytes().replace(old, new))
+def _cut(size: int) -> Callable[[Path], object]:
+    return _edit("features.gd", lambda content: content[:size])
 
-    return replace
+
+def _replace(old: bytes, new: bytes) -> Callable[[Path], object]:
+    return _edit("dataset.json", lambda content: content.replace(old, new))
 
 
 @pytest.mark.no_asan
 @pytest.mark.parametrize(
     ("change", "file", "offset", "message"),
     [
-        (_wrong_count, "graph.gl", 0, "has 300 input edges, but dataset.json says 301"),
+        (_replace(*COUNTS), "graph.gl", 0, "has 300 input edges, but dataset.json says 301"),
         (_write("features.gd", np.ones((39, 3))), "", 0, "39 rows"),
         (_write("split_train.gd", np.zeros((3, 1), np.int64)), *SPLIT, "is not a vector of int64"),
         (_write("split_train.gd", np.zeros(3, np.uint32)), *SPLIT, "is not a vector of int64"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import chi_square
 import files
 import numpy as np
 import pytest
@@ -80,18 +79,15 @@ def test_any_weights_are_drawn_as_the_naive_way_does(tmp_path, weights, fanout, 
     (tmp_path / "star.gl").unlink()
 
 
-def test_lists_without_a_positive_weight_have_nothing_to_draw(tmp_path):
-    graph = star(tmp_path / "star.gl", [0.0, 0.0])
-    for fanout, replace in [(1, False), (2, False), (5, True), (-1, False)]:
+def test_only_edges_of_positive_weight_are_drawn(tmp_path):
+    graph = star(tmp_path / "none.gl", [0.0, 0.0])
+    for fanout, replace in [(1, False), (5, True), (-1, False)]:
         sampled = graph.sample_neighbors([0, 1], fanout, replace=replace, weighted=True)
         assert sampled.indptr.tolist() == [0, 0, 0]
     assert graph.random_walk([0], 2, weighted=True).tolist() == [[0, -1, -1]]
     assert graph.random_walk([0], 2, weighted=True, restart=0.1).tolist() == [[0, 0, 0]]
-
-
-def test_lists_with_few_positive_weights_give_all_of_them(tmp_path):
-    graph = star(tmp_path / "star.gl", [0.0, 2.0, 0.0, 0.0, 1.0, 0.0])
-    for fanout in (2, 3, 4, 6, 7, -1):
+    graph = star(tmp_path / "few.gl", [0.0, 2.0, 0.0, 0.0, 1.0, 0.0])
+    for fanout in (2, 4, 7, -1):
         sampled = graph.sample_neighbors([0], fanout, weighted=True)
         assert sorted(sampled.indices.tolist()) == [2, 5]
 
@@ -112,7 +108,7 @@ def test_walks_equal_the_naive_ones(weighted, options):
     np.testing.assert_array_equal(walks, reference.walk(naive, start, 7, seed=7, **options))
 
 
-@pytest.mark.parametrize("options", WALKS)
+@pytest.mark.parametrize("options", WALKS[::5])
 def test_threads_do_not_change_a_byte(tmp_path, options):
     edges = files.random_edges(3000, 30_000)
     weights = np.random.default_rng(0).random(30_000)
@@ -123,20 +119,6 @@ def test_threads_do_not_change_a_byte(tmp_path, options):
     assert all(one.tobytes() == walks.tobytes() for walks in more)
     # a walker's draws are its own: alone it goes the same way
     assert graph.random_walk(start[:1], 6, **options).tolist() == one[:1].tolist()
-
-
-def test_walks_that_may_restart_never_end(tmp_path):
-    files.write_graph(tmp_path / "g.gl", [[0, 1], [1, 2]], 3)
-    graph = gz.Graph(tmp_path / "g.gl")
-    for p in (1.0, 2.0):
-        walks = graph.random_walk([0] * 500, 30, restart=1e-12, p=p)
-        assert walks.tolist() == [[0, 1, 2] * 10 + [0]] * 500
-
-
-def test_a_restart_of_0_changes_nothing(weighted):
-    graph, naive, _ = weighted
-    walks = graph.random_walk(np.arange(60), 9, restart=0, seed=3)
-    np.testing.assert_array_equal(walks, reference.walk(naive, np.arange(60), 9, seed=3))
 
 
 def test_files_without_weights_are_named(small):
@@ -150,13 +132,6 @@ def test_files_without_weights_are_named(small):
             call()
 
 
-def corrupted(path, sums):
-    """A star whose running sums are these."""
-    star(path, np.ones(len(sums))).close()
-    files.damage(path, "cum_weights", slice(None), sums)
-    return gz.Graph(path)
-
-
 @pytest.mark.parametrize(
     "sums",
     [
@@ -167,7 +142,9 @@ def corrupted(path, sums):
     ],
 )
 def test_sums_that_are_no_sums_are_corrupt(tmp_path, sums):
-    graph = corrupted(tmp_path / "bad.gl", sums)
+    star(tmp_path / "bad.gl", np.ones(8)).close()
+    files.damage(tmp_path / "bad.gl", "cum_weights", slice(None), sums)
+    graph = gz.Graph(tmp_path / "bad.gl")
     for call in (
         lambda: graph.sample_neighbors([0] * 50, 5, weighted=True),
         lambda: graph.sample_neighbors([0] * 50, 100, replace=True, weighted=True),
@@ -204,42 +181,3 @@ def test_negative_weights_are_refused_with_their_line(tmp_path):
     with pytest.raises(ValueError, match=r"e\.csv, line 3: .*-0\.5.*must not be negative"):
         gz.build(tmp_path / "out", edges=tmp_path / "e.csv")
     assert not (tmp_path / "out" / "graph.gl").exists()
-
-
-def test_a_real_weighted_graph(tmp_path, real_data):
-    table = real_data / "openflights" / "edges.csv"
-    rows = np.loadtxt(table, delimiter=",", skiprows=1)
-    edges, weights = rows[:, :2].astype(np.int64), rows[:, 2].astype(np.float32)
-    gz.build(tmp_path / "out", edges=table, directed=False, edge_ids=True, order="input")
-    with gz.Graph(tmp_path / "out" / "graph.gl") as graph:
-        naive = reference.adjacency(edges, graph.num_nodes, directed=False, weights=weights)
-        seeds = np.arange(0, graph.num_nodes, 13)
-        batch = gz.NeighborSampler(graph, [5, 3], weighted=True, seed=2).sample(seeds)
-        expected = reference.sample(naive, seeds, [5, 3], weighted=True, seed=2)
-        np.testing.assert_array_equal(batch.n_id, expected["n_id"])
-        np.testing.assert_array_equal(batch.e_id, expected["e_id"])
-        hub = int(np.argmax(np.diff(graph.indptr.astype(np.int64))))
-        drawn = graph.sample_neighbors([hub], 100_000, replace=True, weighted=True, seed=1)
-    mine = [entry[1] for entry in naive.rows[hub]]
-    shares = weights[mine].astype(float) / weights[mine].sum(dtype=float)
-    p = chi_square.p_value(drawn.e_id.tolist(), dict(zip(mine, shares, strict=True)))
-    assert 1e-4 < p < 1 - 1e-6
-
-
-def test_mini_batches_are_drawn_by_weight(tmp_path):
-    pytest.importorskip("torch")
-    edges = files.random_edges(80, 2000)
-    weights = np.random.default_rng(3).integers(0, 5, 2000)
-    naive = files.write_dataset(tmp_path / "data", edges, 80, weights=weights)
-    batches = gz.NeighborDataset(
-        gz.open(tmp_path / "data"), np.arange(40), [4, 3], batch_size=16, weighted=True, seed=9
-    )
-    for i, batch in enumerate(batches):
-        seeds = np.arange(40)[16 * i : 16 * i + 16]
-        expected = reference.sample(naive, seeds, [4, 3], weighted=True, seed=9, batch=i)
-        np.testing.assert_array_equal(batch.subgraph.e_id, expected["e_id"])
-        np.testing.assert_array_equal(batch.subgraph.n_id, expected["n_id"])
-    assert i == 2
-    files.write_dataset(tmp_path / "plain", edges, 80)
-    with pytest.raises(ValueError, match="has no weights"):
-        gz.NeighborDataset(gz.open(tmp_path / "plain"), weighted=True)

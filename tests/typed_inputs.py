@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 
 from graphzero.store.format import (
@@ -19,7 +16,7 @@ from graphzero.store.manifest import read_manifest
 WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
 
 
-def small(**more: Any) -> dict[str, Any]:
+def small(**more):
     """Arguments for a small graph of papers and authors."""
     return {
         "nodes": {"paper": {"x": np.arange(8.0).reshape(4, 2), "y": [0, 2, -1, 1]}, "author": {}},
@@ -28,7 +25,7 @@ def small(**more: Any) -> dict[str, Any]:
     }
 
 
-def check_files(folder: Path, neighbors: str) -> None:
+def check_files(folder, neighbors):
     manifest = read_manifest(folder)
     names = {entry.name for entry in manifest.entries()}
     assert {path.name for path in folder.iterdir()} == {*names, "dataset.json"}

@@ -6,14 +6,13 @@ import argparse
 import inspect
 import json
 import os
-import re
 import sys
 import time
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from graphzero.commands.options import (
+from graphzero.commands.parsing import (
     add_option,
     add_order_options,
     add_storage_options,
@@ -43,7 +42,6 @@ _OF_FILES = (
     *("feature_dtype", "src", "dst", "weight", "timestamp", "header", "delimiter", "edge_attrs"),
     *("id_column", "ids", "coalesce", "drop_self_loops", "reverse"),
 )
-_OPTIONS = {"splits": "split", "directed": "undirected", "edge_attrs": "edge-attr"}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -122,22 +120,16 @@ def run(args: argparse.Namespace) -> int:
 
     started = time.perf_counter()
     options = {name: getattr(args, name) for name in _OF_FILES}
-    if args.description is not None:
-        changed = [name for name, value in options.items() if value != args.unset[name]]
-        options = _described(args.description, changed)
-    else:
+    if args.description is None:
         options["splits"] = dict(options["splits"])
-    closing = write_dataset(args.dir, **options, **order_options(args))
-    print_built(args.dir, closing.lines(), started)
+    else:
+        changed = [name for name, value in options.items() if value != args.unset[name]]
+        if changed:
+            raise ValueError(f"with --from, the file says what these are: {', '.join(changed)}")
+        options = read_description(args.description)
+    notes = write_dataset(args.dir, **options, **order_options(args))
+    print_built(args.dir, notes.lines(), started)
     return 0
-
-
-def _described(path: str, changed: list[str]) -> dict[str, Any]:
-    if changed:
-        names = (_OPTIONS.get(name, name).replace("_", "-") for name in changed)
-        options = ", ".join(f"--{name}" for name in names)
-        raise ValueError(f"{options}: with --from, the description file says this: leave it out")
-    return read_description(path)
 
 
 def _as_pair(text: str, what: str = "NAME=FILE, such as train=train.npy") -> tuple[str, str]:
@@ -174,14 +166,13 @@ def read_description(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        Naming the file and the entry that is wrong.
+        Naming the file and what is wrong.
     OSError
         If the file cannot be read.
     """
     from graphzero.api import build  # pyarrow takes long to import
 
     path = Path(path)
-    folder = path.absolute().parent
     try:
         content = _load(path)
         if not isinstance(content, dict) or "edges" not in content:
@@ -189,11 +180,12 @@ def read_description(path: str | os.PathLike[str]) -> dict[str, Any]:
         known = sorted(set(inspect.signature(build).parameters) - _OF_COMMAND)
         if unknown := sorted(set(content) - set(known)):
             raise ValueError(f"unknown entries {unknown}; there are {known}")
+        folder = path.absolute().parent
         return {
-            name: _opened(value, folder, name) if name in _FILES else _by_edge_type(value)
+            name: _opened(value, folder) if name in _FILES else _by_edge_type(value)
             for name, value in content.items()
         }
-    except (ValueError, TypeError) as error:  # those of json and tomllib too
+    except (ValueError, TypeError) as error:  # those of json, tomllib and Source too
         raise ValueError(f"{path}: {error}") from None
 
 
@@ -213,33 +205,21 @@ def _by_edge_type(value: Any) -> Any:
     """The value with keys such as "author__writes__paper" as edge types."""
     if not isinstance(value, dict):
         return value
-    types = {name: tuple(name.split("__")) for name in value if isinstance(name, str)}
-    return {types[k] if len(types.get(k, ())) == 3 else k: value[k] for k in value}
+    types = {name: tuple(name.split("__")) for name in value}
+    return {types[name] if len(types[name]) == 3 else name: value[name] for name in value}
 
 
-def _opened(value: Any, folder: Path, where: str) -> Any:
-    """The value with paths from the folder, and edge types for keys; see `read_description`."""
-    if isinstance(value, str) and value:
-        return os.fspath(folder / value)
-    if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
-        return [folder / each for each in value]  # a list of texts could be one of ids
+def _opened(value: Any, folder: Path) -> Any:
+    """The value with texts as paths from the folder, sources, and edge types for keys."""
+    if isinstance(value, str):
+        return folder / value
+    if isinstance(value, list):
+        return [_opened(each, folder) for each in value]
     if isinstance(value, dict) and "path" in value:
         from graphzero.ingest.options import Source
 
         options = {name: each for name, each in value.items() if name != "path"}
-        try:
-            return Source(_opened(value["path"], folder, where), **options)
-        except TypeError as error:
-            raise ValueError(f"{where}: {error}") from None
+        return Source(_opened(value["path"], folder), **options)
     if isinstance(value, dict):
-        found = {
-            name: each if name == "num_nodes" else _opened(each, folder, f"{where}.{name}")
-            for name, each in value.items()
-        }
-        if "edge_index" in found or not re.fullmatch(r"edges|edge_splits\.\w+", where):
-            return found
-        return _by_edge_type(found)
-    raise ValueError(
-        f"{where} must be a path, a list of paths, or a table with 'path' and reading options, "
-        f"not {value!r:.80}"
-    )
+        return _by_edge_type({name: _opened(each, folder) for name, each in value.items()})
+    return value

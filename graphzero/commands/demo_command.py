@@ -7,9 +7,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from tqdm import tqdm
-
-from graphzero.commands.options import add_option, shows_progress
+from graphzero.commands.parsing import add_option, shows_progress
 from graphzero.commands.train_command import (
     add_training_options,
     check_output_options,
@@ -61,20 +59,16 @@ def _run_in(folder: Path, args: argparse.Namespace) -> None:
         if not args.quiet:
             print(text, flush=True)
 
-    progress = shows_progress(args)
     tell(f"generating {args.nodes:,} nodes and {args.edges:,} edges in {folder}")
-    bar = tqdm(total=args.edges, desc="generating edges", unit_scale=True, disable=not progress)
-    with bar:
-        files = write_demo(
-            folder,
-            num_nodes=args.nodes,
-            num_edges=args.edges,
-            dim=args.dim,
-            num_classes=args.classes,
-            seed=args.seed,
-            advance=bar.update,
-        )
+    files = write_demo(
+        folder,
+        num_nodes=args.nodes,
+        num_edges=args.edges,
+        dim=args.dim,
+        num_classes=args.classes,
+        seed=args.seed,
+    )
     tell("building a dataset from edges.csv and the .npy files")
-    with build(folder / "dataset", **files, directed=False, progress=progress) as ds:
+    with build(folder / "dataset", **files, directed=False, progress=shows_progress(args)) as ds:
         tell(f"training on {ds.num_nodes:,} nodes and {ds.num_edges:,} edges")
         train_and_print(ds, args)

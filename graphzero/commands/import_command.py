@@ -6,7 +6,7 @@ import argparse
 import time
 from functools import partial
 
-from graphzero.commands.options import (
+from graphzero.commands.parsing import (
     add_option,
     add_order_options,
     add_storage_options,
@@ -48,6 +48,6 @@ def run(args: argparse.Namespace) -> int:
     started = time.perf_counter()
     found = find_ogb(args.dir, name=args.name, directed=args.directed, split_type=args.split_type)
     stored = {"feature_dtype": args.feature_dtype, "edge_ids": args.edge_ids}
-    closing = write_dataset(args.out, **{**found, **stored, **order_options(args)})
-    print_built(args.out, closing.lines(), started)
+    notes = write_dataset(args.out, **{**found, **stored, **order_options(args)})
+    print_built(args.out, notes.lines(), started)
     return 0

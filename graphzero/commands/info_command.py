@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from graphzero import _core
-from graphzero.commands.options import add_option, describe_direction
+from graphzero.commands.parsing import add_option, describe_direction
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
 from graphzero.graph.stores import EdgeStore, NodeStore
 from graphzero.graph.user_input import NodeTexts
-from graphzero.loader.arguments import as_tuned, suitable_memory
+from graphzero.io.prefetch import Prefetch
+from graphzero.loader.arguments import suitable_memory
 from graphzero.packs.pack_file import OPTIONS, open_pack, open_parts, pack_files, source_name
 from graphzero.store.format import DTYPES, FLAG_TYPED, dtype_name, read_header
 from graphzero.store.manifest import EdgeChanges, read_manifest
@@ -101,7 +102,7 @@ def _tuning(ds: Dataset) -> dict[str, Any] | None:
     mismatch = ds.tuning_mismatch
     if not mismatch:
         try:
-            as_tuned(tuned)
+            Prefetch(**tuned.prefetch)
         except (TypeError, ValueError) as error:
             mismatch = f"it is corrupt ({error})"
     least, most = suitable_memory(tuned.available, sum(mapping.size for mapping in ds.mappings))
@@ -129,7 +130,7 @@ def _edges(edges: EdgeStore, changes: EdgeChanges | None) -> dict[str, Any]:
     return {
         "type": edges.edge_type if any(edges.edge_type) else "",
         **_lists(edges.graph),
-        "sampled_by": asdict(edges.driving),
+        "sampled_by": asdict(edges.sampled_by),
         "changes": None if changes is None else asdict(changes),
         "attributes": {name: _rows(store) for name, store in edges.attributes.items()},
         "splits": {name: len(store) for name, store in edges.splits.stores.items()},

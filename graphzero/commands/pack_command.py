@@ -7,7 +7,7 @@ import os
 import time
 from functools import partial
 
-from graphzero.commands.options import add_batch_options, add_option, shows_progress
+from graphzero.commands.parsing import add_batch_options, add_option, shows_progress
 from graphzero.graph.dataset import open_dataset
 from graphzero.io.prefetch import Prefetch
 from graphzero.loader.arguments import seeds_of_split

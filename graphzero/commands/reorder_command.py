@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from graphzero.commands.options import add_order_options, describe_direction, order_options
+from graphzero.commands.parsing import add_order_options, describe_direction, order_options
 from graphzero.units import format_bytes
 
 HELP = (

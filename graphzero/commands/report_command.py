@@ -15,7 +15,7 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
-from graphzero.commands.options import add_option, handling_signals
+from graphzero.commands.parsing import add_option, handling_signals
 from graphzero.store.outputs import Output
 
 HELP = "run a command and say where its memory and time went"

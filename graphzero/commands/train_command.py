@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from graphzero.commands.options import add_option, shows_progress
+from graphzero.commands.parsing import add_option, shows_progress
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.packs.pack_file import pack_files
 from graphzero.report.readings import format_memory
@@ -156,7 +156,7 @@ def train_and_print(ds: Dataset, args: argparse.Namespace) -> None:
 def _say_interrupted(last: EpochReport) -> None:
     print(
         f"graphzero: interrupted after epoch {last.epoch}: evaluating the best weights "
-        f"(Ctrl-C again skips this)",
+        f"(Ctrl-C again ends this)",
         file=sys.stderr,
         flush=True,
     )
@@ -180,16 +180,10 @@ def _closing_lines(report: TrainReport, args: argparse.Namespace) -> Iterator[st
             f"{name:5s} accuracy {split.accuracy:.4f}"
             f"  (majority class {split.majority:.4f}, {split.num_nodes:,} nodes)"
         )
-    if report.evaluation_interrupted:
-        yield "the evaluation was interrupted: splits that are not listed were not evaluated"
     if args.save is not None:
         yield f"model saved in {args.save}"
     if args.predictions is not None:
-        yield (
-            "no predictions written, because the evaluation was interrupted"
-            if report.evaluation_interrupted
-            else f"predictions saved in {args.predictions}"
-        )
+        yield f"predictions saved in {args.predictions}"
     seconds, loading, waited, batches = (
         sum(getattr(epoch, name) for epoch in report.epochs)
         for name in ("seconds", "loading", "waited", "batches")

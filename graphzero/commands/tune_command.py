@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphzero.commands.options import add_batch_options, add_option, ended_by_signals
+from graphzero.commands.parsing import add_batch_options, add_option, ended_by_signals
 from graphzero.graph.dataset import open_dataset
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file
 from graphzero.store.tuning_file import TUNING_NAME, require_replaceable, write_tuning

@@ -7,7 +7,7 @@ import json
 import sys
 from dataclasses import asdict
 
-from graphzero.commands.options import add_option, shows_progress
+from graphzero.commands.parsing import add_option, shows_progress
 from graphzero.report.verify import Verification, verify_path
 from graphzero.units import format_bytes
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from functools import cached_property, partial
 from pathlib import Path
@@ -36,12 +36,12 @@ from graphzero.store.id_table import IdTable, open_id_table
 from graphzero.store.manifest import (
     EDGES,
     NODES,
-    Driving,
     EdgeTable,
     EdgeType,
     FileEntry,
     Manifest,
     Neighbors,
+    SampledBy,
     open_build,
 )
 from graphzero.store.mapped_file import ClosedAtExit
@@ -53,7 +53,7 @@ OF_DATA = frozenset({"edge_weight", "edge_attr", "edge_time", "edge_type", "time
 
 
 _OF_ONE_TYPE = (
-    *("attributes", "driving", "edge_attributes", "edge_index", "edge_splits", "features"),
+    *("attributes", "sampled_by", "edge_attributes", "edge_index", "edge_splits", "features"),
     *("graph", "labels", "lookup", "node_ids", "num_classes", "splits"),
 )
 
@@ -133,17 +133,15 @@ class Dataset(Named, ClosedAtExit):
         named = {"x": features, "y": labels}
         of_nodes = {name: store for name, store in named.items() if store is not None}
         nodes = NodeStore(NODES, graph.num_nodes, of_nodes, splits, num_classes, graph)
-        self._have([nodes], [EdgeStore(EDGES, graph, (nodes, nodes), {})])
-
-    def _have(self, nodes: Iterable[NodeStore], edges: Iterable[EdgeStore]) -> None:
-        by_type = {store.node_type: store for store in nodes}
-        vars(self).update(nodes=by_type, edges={store.edge_type: store for store in edges})
+        edges = EdgeStore(EDGES, graph, (nodes, nodes), {})
+        vars(self).update(nodes={NODES: nodes}, edges={EDGES: edges})
 
     @classmethod
     def of_types(cls, nodes: Iterable[NodeStore], edges: Iterable[EdgeStore]) -> Dataset:
         """The dataset of these node types and edge types."""
         dataset = cls.__new__(cls)
-        dataset._have(nodes, edges)
+        by_type = {store.node_type: store for store in nodes}
+        vars(dataset).update(nodes=by_type, edges={store.edge_type: store for store in edges})
         return dataset
 
     def have_extras(self, extras: Extras) -> None:
@@ -389,7 +387,7 @@ class Dataset(Named, ClosedAtExit):
     edge_attributes: dict[str, FeatureStore]
     edge_attributes = _of_edges("attributes", "All rows of the edges, by name.")
     edge_splits: Splits = _of_edges("splits", "Positions in the edge list of each split, by name.")
-    driving: Driving = _of_edges("driving", "The attributes that drive sampling.")
+    sampled_by: SampledBy = _of_edges("sampled_by", "The attributes that drive sampling.")
     node_ids: npt.NDArray[Any] | NodeTexts | None
     node_ids = _of_nodes(
         "node_ids",
@@ -487,14 +485,9 @@ class Dataset(Named, ClosedAtExit):
         BufferError
             While arrays over one of the files exist; the other files are closed nevertheless.
         """
-        refused: BufferError | None = None
-        for part in self._parts():
-            try:
-                part.close()
-            except BufferError as error:
-                refused = error
-        if refused is not None:
-            raise refused
+        with ExitStack() as files:  # which calls all of them, whatever one raises
+            for part in self._parts():
+                files.callback(part.close)
 
     def __repr__(self) -> str:
         shapes = {key: ", ".join(store.shapes()) for key, store in self._stores.items()}
@@ -545,26 +538,23 @@ def _open_files(folder: Path, manifest: Manifest) -> Dataset:
     """Maps what a manifest names; maps nothing if one of the files is wrong."""
     with ExitStack() as opened:
 
+        def open_file(kind: Callable[[Path], Any], entry: FileEntry) -> Any:
+            return opened.enter_context(kind(entry.resolve(folder)))
+
         def rows_of(entries: Mapping[str, FileEntry]) -> dict[str, FeatureStore]:
-            return {
-                name: opened.enter_context(FeatureStore(entry.resolve(folder)))
-                for name, entry in entries.items()
-            }
+            return {name: open_file(FeatureStore, entry) for name, entry in entries.items()}
 
-        def graph_of(entry: FileEntry) -> Graph:
-            open_graph = Graph._open_typed if manifest.is_typed else Graph
-            return opened.enter_context(open_graph(entry.resolve(folder)))
-
-        graphs = {kind: graph_of(table.graph) for kind, table in manifest.edges.items()}
+        of_graph = Graph._open_typed if manifest.is_typed else Graph
+        graphs = {kind: open_file(of_graph, table.graph) for kind, table in manifest.edges.items()}
         nodes: dict[str, NodeStore] = {}
         for name, table in manifest.nodes.items():
-            order: Graph | StoredIds | None = None if manifest.is_typed else graphs[EDGES]
-            if manifest.is_typed and table.ids is not None:
-                order = opened.enter_context(StoredIds(table.ids.resolve(folder)))
-            id_table = None
+            order = id_table = None
+            if not manifest.is_typed:
+                order = graphs[EDGES]
+            elif table.ids is not None:
+                order = open_file(StoredIds, table.ids)
             if table.id_map is not None:
-                id_table = open_id_table(table.id_map.resolve(folder), table.num_nodes)
-                opened.enter_context(id_table)
+                id_table = open_file(partial(open_id_table, count=table.num_nodes), table.id_map)
             rows, splits = rows_of(table.attributes), Splits(rows_of(table.splits))
             facts = (splits, table.num_classes, order, id_table)
             nodes[name] = NodeStore(name, table.num_nodes, rows, *facts)
@@ -583,17 +573,17 @@ def _open_files(folder: Path, manifest: Manifest) -> Dataset:
                     f"{folder}: the graph file is not the one that dataset.json describes: "
                     f"build the dataset again"
                 )
-            driving, sections = _driving(graph, of_kind)
+            sampled_by, sections = _sampled_by(graph, of_kind)
             rows = {n: opened.enter_context(EdgeRows(graph.path, s)) for n, s in sections.items()}
             rows |= rows_of(of_kind.attributes)
             edges.append(
-                EdgeStore(kind, graph, ends, rows, Splits(rows_of(of_kind.splits)), driving)
+                EdgeStore(kind, graph, ends, rows, Splits(rows_of(of_kind.splits)), sampled_by)
             )
         if manifest.out_graph is not None:
-            graphs[EDGES].attach_out_lists(graph_of(manifest.out_graph))
+            graphs[EDGES].attach_out_lists(open_file(Graph, manifest.out_graph))
         ds = Dataset.of_types(nodes.values(), edges)
         if manifest.extras is not None:
-            ds.have_extras(Extras(rows_of({"extras": manifest.extras})["extras"]))
+            ds.have_extras(Extras(open_file(FeatureStore, manifest.extras)))
         if manifest.neighbors is None:
             ds._direction_note = _note_of_version_1(folder, manifest)
         opened.pop_all()
@@ -610,13 +600,13 @@ def _check_order(nodes: NodeStore, ids: Any) -> None:
             )
 
 
-def _driving(graph: Graph, table: EdgeTable) -> tuple[Driving, dict[str, str]]:
+def _sampled_by(graph: Graph, table: EdgeTable) -> tuple[SampledBy, dict[str, str]]:
     """The attributes that drive sampling, and the sections of the graph file with their rows."""
     weight = table.weight if "weights" in graph.section_bytes else None
     time = table.time if "times" in graph.section_bytes else None
     sections = {weight: "weights", time if table.time_level == "edge" else None: "times"}
     named = {name: section for name, section in sections.items() if name is not None}
-    return Driving(weight, time, table.time_level), named
+    return SampledBy(weight, time, table.time_level), named
 
 
 def _note_of_version_1(folder: Path, manifest: Manifest) -> str:

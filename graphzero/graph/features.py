@@ -7,7 +7,6 @@ import math
 import operator
 import os
 import zlib
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,33 +14,21 @@ import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.errors import FormatError
-from graphzero.graph.user_input import as_id, as_ids, as_threads
+from graphzero.graph.user_input import IdArray, as_id, as_ids, as_threads
 from graphzero.store.format import BFLOAT16, DTYPES, FLAG_VECTOR, as_dtype, dtype_code, dtype_name
 from graphzero.store.mapped_file import (
     MappedFile,
     ResidentPrefix,
-    header_identity,
+    reopen,
     request_range,
     section_view,
 )
-from graphzero.units import MOST_COUNT, renamed
+from graphzero.units import MOST_COUNT, by_either_name
 
 _NPY_MAGIC = b"\x93NUMPY"
 _MOST_NPY_HEADER = 1 << 16
 _MOST_ROW_DIMS = 30
 _V2_HINT = "; if it is bfloat16, as x.view([('bfloat16', '<u2')])"
-
-
-@dataclass(frozen=True)
-class RowLayout:
-    """Where the rows are in a file."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    origin: int
-    rank: tuple[int, bool] | None = None  # offset and width of the user-id-to-row table
-    order: tuple[Any, ...] | None = None  # equal for files with the same order of rows
-    identity: tuple[Any, ...] = ()
 
 
 def as_booleans(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -62,7 +49,8 @@ def _check_shape(shape: tuple[int, ...], item_bytes: int) -> None:
         raise ValueError(f"an array cannot have shape {shape!r:.80}")
 
 
-def _npy_layout(mapping: _core.Mapping) -> RowLayout:
+def _npy_rows(mapping: _core.Mapping) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+    """Shape and dtype of an ``.npy`` file, and where its rows begin."""
     head = io.BytesIO(mapping.read(0, min(mapping.size, _MOST_NPY_HEADER)))
     try:
         version = np.lib.format.read_magic(head)
@@ -90,44 +78,7 @@ def _npy_layout(mapping: _core.Mapping) -> RowLayout:
             f"{' in Fortran order' if fortran_order else ''}; "
             f"save it again with numpy.ascontiguousarray"
         )
-    return RowLayout(shape, dtype, head.tell(), identity=(shape, str(dtype), mapping.size))
-
-
-def _gd_layout(mapping: _core.Mapping) -> RowLayout:
-    header = _core.feature_header(mapping)
-    sections = {name: entry for name, *entry in header["sections"]}
-    if "rows" not in sections:
-        raise FormatError(f"{mapping.path} lacks the section 'rows'")
-    code, origin, count, _, _ = sections["rows"]
-    num_nodes, width = header["num_nodes"], header["width"]
-    if num_nodes * width != count or (header["flags"] & FLAG_VECTOR and width != 1):
-        raise FormatError(
-            f"{mapping.path}: section 'rows' has {count} elements, not {num_nodes} x {width}"
-        )
-    try:
-        _check_shape((num_nodes, width), DTYPES[code].itemsize)
-    except ValueError as error:
-        raise FormatError(f"{mapping.path} is corrupt ({error}): build it again") from None
-    row_shape: tuple[int, ...] = () if header["flags"] & FLAG_VECTOR else (width,)
-    if "row_shape" in sections:  # of rows that are no vectors
-        shape_code, shape_offset, dims, length, _ = sections["row_shape"]
-        is_shape = DTYPES[shape_code].str == "<i8" and 2 <= dims <= _MOST_ROW_DIMS
-        data = mapping.read(shape_offset, length) if is_shape else bytes(8)
-        row_shape = tuple(np.frombuffer(data, "<i8").tolist())
-        if min(row_shape) <= 0 or math.prod(row_shape) != width:
-            raise FormatError(
-                f"{mapping.path}: section 'row_shape' does not fit rows of {width} numbers: build "
-                f"it again"
-            )
-    rank = order = None
-    if "node_rank" in sections:
-        rank_code, rank_offset, rank_count, _, rank_crc = sections["node_rank"]
-        if rank_count != num_nodes or DTYPES[rank_code].str not in ("<u4", "<u8"):
-            raise FormatError(f"{mapping.path}: section 'node_rank' does not fit {num_nodes} rows")
-        rank = (rank_offset, DTYPES[rank_code].itemsize == 8)
-        order = (rank_code, rank_count, rank_crc)
-    shape = (num_nodes, *row_shape)
-    return RowLayout(shape, DTYPES[code], origin, rank, order, header_identity(header))
+    return shape, dtype, head.tell()
 
 
 class FeatureStore(MappedFile):
@@ -167,19 +118,63 @@ class FeatureStore(MappedFile):
     """
 
     def _read_header(self) -> None:
-        found = self._find_rows()
-        self.shape, self.dtype, self.identity = found.shape, found.dtype, found.identity
-        self.num_nodes, self.feature_dim = found.shape[0], math.prod(found.shape[1:])
-        self.row_bytes = self.feature_dim * self.dtype.itemsize
-        self.stored_order, self.is_hot = found.order, found.order is not None
-        self._rows = _core.Rows(
-            self._mapping, found.origin, self.row_bytes, self.num_nodes, found.rank
-        )
+        if self._mapping.size >= 8 and self._mapping.read(0, 6) == _NPY_MAGIC:
+            self._have_rows(*_npy_rows(self._mapping))
+            self.identity = (self.shape, str(self.dtype), self._mapping.size)
+        else:
+            self._read_gd_header()
 
-    def _find_rows(self) -> RowLayout:
-        """Where the rows are in the file, of either kind."""
-        is_npy = self._mapping.size >= 8 and self._mapping.read(0, 6) == _NPY_MAGIC
-        return _npy_layout(self._mapping) if is_npy else _gd_layout(self._mapping)
+    def _read_gd_header(self) -> None:
+        header = _core.feature_header(self._mapping)
+        self._take_header(header)
+        rows, rank = self._sections.get("rows"), self._sections.get("node_rank")
+        if rows is None:
+            raise FormatError(f"{self.path} lacks the section 'rows'")
+        num_nodes, width = header["num_nodes"], header["width"]
+        is_vector = bool(header["flags"] & FLAG_VECTOR)
+        if num_nodes * width != rows.count or (is_vector and width != 1):
+            raise FormatError(
+                f"{self.path}: section 'rows' has {rows.count} elements, not {num_nodes} x {width}"
+            )
+        try:
+            _check_shape((num_nodes, width), DTYPES[rows.dtype].itemsize)
+        except ValueError as error:
+            raise FormatError(f"{self.path} is corrupt ({error}): build it again") from None
+        table = None
+        if rank is not None:
+            if rank.count != num_nodes or DTYPES[rank.dtype].str not in ("<u4", "<u8"):
+                raise FormatError(f"{self.path}: section 'node_rank' does not fit {num_nodes} rows")
+            table = (rank.offset, DTYPES[rank.dtype].itemsize == 8)
+        shape = (num_nodes, *self._row_shape(width, is_vector))
+        self._have_rows(shape, DTYPES[rows.dtype], rows.offset, table)
+
+    def _row_shape(self, width: int, is_vector: bool) -> tuple[int, ...]:
+        """The shape of a row: of more dimensions, it is a section of its own."""
+        section = self._sections.get("row_shape")
+        if section is None:
+            return () if is_vector else (width,)
+        is_shape = DTYPES[section.dtype].str == "<i8" and 2 <= section.count <= _MOST_ROW_DIMS
+        data = self._mapping.read(section.offset, section.length) if is_shape else bytes(8)
+        shape = tuple(np.frombuffer(data, "<i8").tolist())
+        if min(shape) <= 0 or math.prod(shape) != width:
+            raise FormatError(
+                f"{self.path}: section 'row_shape' does not fit rows of {width} numbers: build "
+                f"it again"
+            )
+        return shape
+
+    def _have_rows(
+        self,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        origin: int,
+        rank: tuple[int, bool] | None = None,  # offset and width of the user-id-to-row table
+    ) -> None:
+        self.shape, self.dtype = shape, dtype
+        self.num_nodes, self.feature_dim = shape[0], math.prod(shape[1:])
+        self.row_bytes = self.feature_dim * dtype.itemsize
+        self.is_hot = rank is not None
+        self._rows = _core.Rows(self._mapping, origin, self.row_bytes, self.num_nodes, rank)
 
     def __len__(self) -> int:
         return self.num_nodes
@@ -190,17 +185,15 @@ class FeatureStore(MappedFile):
         Raises
         ------
         FormatError
-            If the section does not match its checksum, or the file is not a ``.gd`` file.
+            If the section does not match its checksum.
         """
-        header = _core.feature_header(self._mapping)
-        sections = {found: entry for found, *entry in header["sections"]}
-        if name not in sections:
+        section = self._sections.get(name)
+        if section is None:
             return None
-        code, offset, _, length, crc = sections[name]
-        data = self._mapping.read(offset, length)
-        if zlib.crc32(data) != crc:
+        data = self._mapping.read(section.offset, section.length)
+        if zlib.crc32(data) != section.crc:
             raise FormatError(f"{self.path}: section '{name}' is corrupt")
-        return np.frombuffer(data, DTYPES[code])
+        return np.frombuffer(data, DTYPES[section.dtype])
 
     def get_tensor(self, *, stored_order: bool = False) -> npt.NDArray[Any]:
         """The whole matrix as a read-only view of the file; nothing is copied.
@@ -235,8 +228,7 @@ class FeatureStore(MappedFile):
             raise FormatError(f"{self.path} has booleans other than 0 and 1: build it again")
         return rows
 
-    @renamed("node", "node_id")
-    def get_data(self, node: int) -> npt.NDArray[Any]:
+    def get_data(self, node: int | None = None, *, node_id: int | None = None) -> npt.NDArray[Any]:
         """The row of one node, (feature_dim,) or as built, a copy.
 
         Raises
@@ -244,7 +236,7 @@ class FeatureStore(MappedFile):
         IndexError
             If the node is out of range.
         """
-        one = as_id(node, self.num_nodes, "node")
+        one = as_id(by_either_name("node", node, node_id), self.num_nodes, "node")
         return self.gather(np.array([one]), num_threads=1).reshape(self.shape[1:] or (1,))
 
     def gather(
@@ -287,7 +279,7 @@ class FeatureStore(MappedFile):
 
     def gather_stored(
         self,
-        rows: npt.NDArray[np.int64],
+        rows: IdArray,
         out: npt.NDArray[Any] | None,
         num_threads: int,
         *,
@@ -332,9 +324,7 @@ class FeatureStore(MappedFile):
             )
         return requested, dtype_code(self.dtype)
 
-    def to_stored(
-        self, nodes: npt.NDArray[np.int64], num_threads: int = 1
-    ) -> npt.NDArray[np.int64]:
+    def to_stored(self, nodes: IdArray, num_threads: int = 1) -> IdArray:
         """Row numbers of the user's ids, which must be in range."""
         return self._rows.to_stored(nodes, num_threads)
 
@@ -343,11 +333,7 @@ class FeatureStore(MappedFile):
         rows = (self._mapping, self._rows.origin, self.row_bytes, self.num_nodes)
         return _core.DirectReader(*rows, engine=engine, threads=threads)
 
-    def keeps_order_of(self, order: tuple[Any, ...] | None) -> bool:
-        """Whether the rows have the same order as another file; see `Graph.stored_order`."""
-        return self.stored_order == order
-
-    def read_ahead(self, rows: npt.NDArray[np.int64], **options: Any) -> tuple[int, int, int]:
+    def read_ahead(self, rows: IdArray, **options: Any) -> tuple[int, int, int]:
         """Requests the pages of ascending row numbers from the kernel.
 
         `options` are those of `_core.Mapping.willneed`: ``only_count=True`` requests none.
@@ -394,13 +380,12 @@ class FeatureStore(MappedFile):
 class StoredIds(FeatureStore):
     """The user's id of each stored node of a type, with the table of ranks: ``TYPE.ids.gd``."""
 
-    def _find_rows(self) -> RowLayout:
-        found = super()._find_rows()
-        if found.rank is None or found.dtype.str not in ("<u4", "<u8") or len(found.shape) != 1:
+    def _read_header(self) -> None:
+        super()._read_header()
+        if not self.is_hot or self.dtype.str not in ("<u4", "<u8") or len(self.shape) != 1:
             raise FormatError(f"{self.path} has no ids of nodes: build the dataset again")
-        return found
 
-    def to_user(self, stored: npt.NDArray[np.int64], num_threads: int = 1) -> npt.NDArray[np.int64]:
+    def to_user(self, stored: IdArray, num_threads: int = 1) -> IdArray:
         """The user's ids of row numbers, which must be in range.
 
         Raises
@@ -430,12 +415,13 @@ class EdgeRows(FeatureStore):
         self.section = section
         super().__init__(path)
 
-    def _find_rows(self) -> RowLayout:
-        header = _core.CSR(self._mapping).header
-        for name, code, offset, count, _, _ in header["sections"]:
-            if name == self.section:
-                return RowLayout((count,), DTYPES[code], offset, identity=header_identity(header))
-        raise FormatError(f"{self.path} has no section {self.section!r}: build it again")
+    def _read_header(self) -> None:
+        self._take_header(_core.CSR(self._mapping).header)
+        found = self._sections.get(self.section)
+        if found is None:
+            raise FormatError(f"{self.path} has no section {self.section!r}: build it again")
+        self._sections = {}  # whose order is that of nodes
+        self._have_rows((found.count,), DTYPES[found.dtype], found.offset)
 
-    def _arguments(self) -> tuple[Any, ...]:
-        return self.path, self.section
+    def __reduce__(self) -> tuple[Any, ...]:
+        return reopen, (type(self), (self.path, self.section), self.identity)

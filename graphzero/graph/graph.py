@@ -29,7 +29,7 @@ from graphzero.graph.user_input import (
 )
 from graphzero.store.format import DTYPES, FLAG_DIRECTED, FLAG_INCOMING
 from graphzero.store.manifest import Neighbors
-from graphzero.store.mapped_file import MappedFile, ResidentPrefix, header_identity, section_view
+from graphzero.store.mapped_file import MappedFile, ResidentPrefix
 from graphzero.units import as_count
 
 if TYPE_CHECKING:
@@ -121,8 +121,7 @@ class Graph(GraphMethods02, MappedFile):
                 f"{self.path} is {'an edge type' if self._csr.is_typed else 'no edge type'} of a "
                 f"typed graph: open its dataset folder with graphzero.open, or build it again"
             )
-        self._sections = {name: entry for name, *entry in self._csr.header["sections"]}
-        self.identity = header_identity(self._csr.header)
+        self._take_header(self._csr.header)
         self.num_nodes, self.num_edges = self._csr.num_nodes, self._csr.num_edges
         self.num_neighbors = self._csr.num_neighbors
         self.num_input_edges = int(self._csr.header["num_input_edges"])
@@ -132,7 +131,7 @@ class Graph(GraphMethods02, MappedFile):
 
     def fingerprint(self, sections: Iterable[str]) -> str:
         """16 hex digits that stand for the content of some sections, from their checksums."""
-        checksums = [[name, self._sections[name][-1]] for name in sorted(sections)]
+        checksums = [[name, self._sections[name].crc] for name in sorted(sections)]
         return hashlib.sha256(json.dumps(checksums).encode()).hexdigest()[:16]
 
     @property
@@ -199,22 +198,15 @@ class Graph(GraphMethods02, MappedFile):
     @cached_property
     def section_bytes(self) -> dict[str, int]:
         """Bytes of each section of the file, by name."""
-        return {name: entry[3] for name, entry in self._sections.items()}
+        return {name: section.length for name, section in self._sections.items()}
 
     def section_width(self, name: str) -> int:
         """Bytes of an element of a section."""
-        return DTYPES[self._sections[name][0]].itemsize
+        return DTYPES[self._sections[name].dtype].itemsize
 
     def new_prefix(self, section: str) -> ResidentPrefix:
         """A resident prefix of a section, which belongs to the caller."""
-        return ResidentPrefix(self._mapping, self._sections[section][1])
-
-    def _view(self, name: str) -> npt.NDArray[Any] | None:
-        """A section of the file as a read-only array, None where there is none."""
-        if name not in self._sections:
-            return None
-        dtype, offset, count, _length, _crc = self._sections[name]
-        return section_view(self._mapping, DTYPES[dtype], offset, (count,))
+        return ResidentPrefix(self._mapping, self._sections[section].offset)
 
     indptr: npt.NDArray[Any] = _section(
         "indptr",
@@ -239,14 +231,6 @@ class Graph(GraphMethods02, MappedFile):
     node_ids: npt.NDArray[Any] | None = _section(
         "node_ids", "The user's id of each stored node, a view; None if they are the same."
     )
-
-    @property
-    def stored_order(self) -> tuple[Any, ...] | None:
-        """Fingerprint of the stored order of nodes; None for the user's order."""
-        if "node_rank" not in self._sections:
-            return None
-        dtype, _offset, count, _length, crc = self._sections["node_rank"]
-        return (dtype, count, crc)
 
     def to_stored(self, nodes: IdArray, num_threads: int = 1) -> IdArray:
         """Stored ids of the user's ids, which must be in range."""

@@ -30,11 +30,10 @@ from graphzero.graph.user_input import (
     as_ids,
     as_threads,
     lookup,
-    node_ids_of,
 )
 from graphzero.store.format import BFLOAT16, dtype_name
 from graphzero.store.id_table import IdTable
-from graphzero.store.manifest import EDGE_TIME, EDGE_WEIGHT, Driving, EdgeType
+from graphzero.store.manifest import EDGE_TIME, EDGE_WEIGHT, EdgeType, SampledBy
 from graphzero.units import format_bytes
 
 if TYPE_CHECKING:
@@ -90,23 +89,21 @@ class Watched:
             counter = tensor.detach().set_(torch.empty(0, dtype=tensor.dtype))  # type: ignore[call-overload]
         memory: Any = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
         # Nobody can edit what is freed any more.
-        kept = [one for one in self._handed_out if _is_edited(one) or not one[3].expired()]
+        edited = self.edited()
+        kept = [one for one in self._handed_out if one[0] in edited or not one[3].expired()]
         self._handed_out = [*kept, (name, counter, counter._version, memory)]
         return tensor
 
     def edited(self) -> list[str]:
         """Names of what was edited in place since it was handed out."""
-        return [one[0] for one in self._handed_out if _is_edited(one)]
+        return [
+            name for name, counter, version, _ in self._handed_out if counter._version != version
+        ]
 
     def __reduce__(self) -> tuple[type[Watched], tuple[()]]:
         for name in self.edited():
             raise edited_error(f"data.{name}")
         return Watched, ()
-
-
-def _is_edited(handed_out: tuple[str, Any, int, Any]) -> bool:
-    _, counter, version, _ = handed_out
-    return bool(counter._version != version)
 
 
 def edited_error(whose: str) -> ValueError:
@@ -281,7 +278,9 @@ class _Store(Named):
     def __getitem__(self, name: str) -> Any:
         """All rows of an attribute, or what belongs to the type as a whole."""
         if name in self.attributes:
-            return self.watched.watch(name, self._rows(name, self.attributes[name]))
+            store = self.attributes[name]
+            require_room(name, store.num_nodes, store.row_bytes)
+            return self.watched.watch(name, store.gather_stored(self._all_rows(), None, 1))
         kept = self.kept()
         if name not in kept:
             raise KeyError(f"{self!r} has no {name!r}; it has {', '.join(self.keys())}")
@@ -298,8 +297,8 @@ class _Store(Named):
             except KeyError:
                 raise missing(name, self.keys()) from None
 
-    def _rows(self, name: str, store: FeatureStore) -> npt.NDArray[Any]:
-        """All rows of an attribute, in the user's order."""
+    def _all_rows(self) -> IdArray:
+        """The number of each row in the files, in the user's order."""
         raise NotImplementedError
 
     def __delattr__(self, name: str) -> None:
@@ -402,7 +401,8 @@ class NodeStore(_Store):
         split = self.split_named(name)
         if split is None or name in self.attributes:
             return super().__getitem__(name)
-        return self.watched.watch(name, self._split(split, name.endswith("_mask")))
+        is_mask = name.endswith("_mask")
+        return self.watched.watch(name, self._mask(split) if is_mask else self.splits[split].copy())
 
     def split_named(self, name: str) -> str | None:
         """The split that a name such as train_mask or train_idx stands for."""
@@ -412,13 +412,10 @@ class NodeStore(_Store):
         split = self.masks().get(name, {"valid": "val"}.get(match[1], match[1]))
         return split if split in self.splits and name not in (self._deleted or ()) else None
 
-    def _split(self, split: str, as_mask: bool) -> npt.NDArray[Any]:
-        ids = self.splits[split]
-        if not as_mask:
-            return ids.copy()
+    def _mask(self, split: str) -> npt.NDArray[np.bool_]:
         _core.require_memory(self.num_nodes, 1, f"{split}_mask")
         mask = np.zeros(self.num_nodes, np.bool_)
-        mask[ids] = True
+        mask[self.splits[split]] = True
         return mask
 
     @property
@@ -429,18 +426,19 @@ class NodeStore(_Store):
     def is_in(self, mask: str, nodes: IdArray) -> npt.NDArray[np.bool_]:
         """Whether the mask of a name has some nodes; the mask is kept, a bit a node."""
         if mask not in self._bits:
-            self._bits[mask] = np.packbits(self._split(self.masks()[mask], as_mask=True))
+            self._bits[mask] = np.packbits(self._mask(self.masks()[mask]))
         bits: npt.NDArray[np.bool_] = self._bits[mask][nodes >> 3] >> (7 - (nodes & 7)) & 1 == 1
         return bits
 
-    def _rows(self, name: str, store: FeatureStore) -> npt.NDArray[Any]:
-        require_room(name, store.num_nodes, store.row_bytes)
-        return store.gather_stored(self.to_stored(np.arange(self.num_nodes)), None, 1)
+    def _all_rows(self) -> IdArray:
+        return self.to_stored(np.arange(self.num_nodes))
 
     @property
     def node_ids(self) -> npt.NDArray[Any] | NodeTexts | None:
         """The user's own id of each node of this type: see `Dataset.node_ids`."""
-        return node_ids_of(self._id_table)
+        if self._id_table is None:
+            return None
+        return NodeTexts(self._id_table) if self._id_table.is_text else self._id_table.rows
 
     def lookup(self, ids: Any, *, missing: int | None = None) -> Any:
         """The nodes of this type that have some of the user's own ids: see `Dataset.lookup`.
@@ -475,7 +473,7 @@ class NodeStore(_Store):
 
     def keeps_order_of(self, store: FeatureStore) -> bool:
         """Whether the rows of an attribute have the order in which the nodes are stored."""
-        return store.keeps_order_of(None if self._order is None else self._order.stored_order)
+        return store.stored_order == (None if self._order is None else self._order.stored_order)
 
     def files(self) -> list[FeatureStore | IdTable]:
         """Every mapped file of these nodes."""
@@ -503,7 +501,7 @@ class EdgeStore(_Store):
         The nodes at both ends.
     splits : Splits
         Positions in the edge list.
-    driving : Driving
+    sampled_by : SampledBy
         The attributes that drive sampling.
     """
 
@@ -514,16 +512,16 @@ class EdgeStore(_Store):
         ends: tuple[NodeStore, NodeStore],
         attributes: Mapping[str, FeatureStore],
         splits: Splits | None = None,
-        driving: Driving | None = None,
+        sampled_by: SampledBy | None = None,
     ) -> None:
         super().__init__(edge_type, graph.num_edges, attributes, splits)
-        driving = driving if driving is not None else Driving(EDGE_WEIGHT, EDGE_TIME)
-        vars(self).update(edge_type=edge_type, graph=graph, driving=driving)
+        sampled_by = sampled_by if sampled_by is not None else SampledBy(EDGE_WEIGHT, EDGE_TIME)
+        vars(self).update(edge_type=edge_type, graph=graph, sampled_by=sampled_by)
         vars(self).update(source=ends[0], target=ends[1], _size=f"edge_index=[2, {self.num_edges}]")
 
     edge_type: EdgeType
     graph: Graph
-    driving: Driving
+    sampled_by: SampledBy
     source: NodeStore
     target: NodeStore
 
@@ -541,9 +539,8 @@ class EdgeStore(_Store):
         require_room("edge_index", 2 * self.num_edges, 8)
         return self.watched.watch("edge_index", self.all_edges())
 
-    def _rows(self, name: str, store: FeatureStore) -> npt.NDArray[Any]:
-        require_room(name, store.num_nodes, store.row_bytes)
-        return store.gather_stored(self._by_position()[1], None, 1)
+    def _all_rows(self) -> IdArray:
+        return self._by_position()[1]
 
     @property
     def num_edges(self) -> int:

@@ -56,13 +56,10 @@ def as_ids(values: Any, limit: int, name: str) -> IdArray:
         raise ValueError(f"{name} must be ids, not a boolean mask: use numpy.flatnonzero(mask)")
     if array.dtype.kind not in "iu":
         raise ValueError(f"{name} must be integers, not {array.dtype}")
-    if array.dtype == np.uint64 and int(array.max()) > np.iinfo(np.int64).max:
-        at = int(array.argmax())
-        raise IndexError(f"{name}[{at}] = {array[at]} is out of range [0, {limit})")
     ids: IdArray = np.ascontiguousarray(array, dtype=np.int64)
-    at = _core.first_outside(ids, limit)
+    at = _core.first_outside(ids, limit)  # uint64 above 63 bits has become negative
     if at >= 0:
-        raise IndexError(f"{name}[{at}] = {ids[at]} is out of range [0, {limit})")
+        raise IndexError(f"{name}[{at}] = {array[at]} is out of range [0, {limit})")
     return ids
 
 
@@ -141,13 +138,6 @@ class NodeTexts(Sequence[str]):
 
     def __repr__(self) -> str:
         return f"NodeTexts({len(self):,} ids)"
-
-
-def node_ids_of(table: IdTable | None) -> npt.NDArray[Any] | NodeTexts | None:
-    """The ids of a table, as `Dataset.node_ids` gives them."""
-    if table is None:
-        return None
-    return NodeTexts(table) if table.is_text else table.rows
 
 
 def _find(table: IdTable, array: npt.NDArray[Any], of: str) -> IdArray:
@@ -337,11 +327,6 @@ class Sampling:
     def kind(self) -> str | None:
         """The option that chooses a kind of drawing in the core; None for uniform draws."""
         return next((name for name in _KINDS if getattr(self, name)), None)
-
-    @property
-    def needs_weights(self) -> bool:
-        """Whether edges are drawn by their weights."""
-        return self.weighted
 
     def check_untimed(self, way: str) -> None:
         """Raises `ValueError` if an option has no meaning for seeds without times.

@@ -1,7 +1,6 @@
 """The build of datasets, and the change of their order."""
 
-from graphzero.ingest.build import build_dataset, write_dataset
+from graphzero.ingest.build import build_dataset, reorder_dataset, write_dataset
 from graphzero.ingest.options import BuildOptions
-from graphzero.ingest.reorder import reorder_dataset
 
 __all__ = ["BuildOptions", "build_dataset", "reorder_dataset", "write_dataset"]

@@ -300,7 +300,7 @@ def _from_array(
             f"{name} has dtype {array.dtype}: node ids must be integers; where these are whole "
             f"numbers, convert them with edges.astype(numpy.int64)"
         )
-    found, arrays = edges_of_table(ArrayTable(name, [array]), src=src, dst=dst), [array]
+    found, arrays = edges_of_table(ArrayTable(name, [*array.T]), src=src, dst=dst), [*array.T]
     columns = list(found.columns)
     for role, value, known, dtype in (
         (_WEIGHT, weight, "edge_weight", "<f4"),
@@ -322,16 +322,10 @@ def _from_matrix(
     weight: Any,
     timestamp: Any,
 ) -> EdgeInput:
-    if not all(value is None or value is False for value in (weight, timestamp)):
-        raise ValueError(
-            f"{matrix.name} is a sparse matrix, whose values are the weights: weight=False "
-            f"ignores them; give times, or other weights, in the order of its entries, as "
-            f"edges={{'edge_index': matrix, 'edge_time': times}}"
-        )
-    has_weights = matrix.width > 2 and weight is not False
-    src, dst = 0 if src is None else src, 1 if dst is None else dst
-    weights = 2 if has_weights else False
-    found = edges_of_table(matrix, src=src, dst=dst, weight=weights, edge_attrs=[])
+    columns = {"src": 0 if src is None else src, "dst": 1 if dst is None else dst}
+    if weight is None and matrix.width > 2:
+        weight = 2
+    found = edges_of_table(matrix, **columns, weight=weight, timestamp=timestamp, edge_attrs=[])
     return replace(found, shape=matrix.shape)
 
 

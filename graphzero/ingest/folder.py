@@ -10,14 +10,14 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from graphzero.errors import FormatError, user_line
 from graphzero.ingest.sources.tables import InputFiles
-from graphzero.store.atomic import StagedFile, is_staging_name, refuse_special
+from graphzero.store.atomic import StagedFile, is_staging_name
 from graphzero.store.format import FileWriter
 from graphzero.store.manifest import (
     MANIFEST_NAME,
@@ -29,7 +29,6 @@ from graphzero.store.manifest import (
 )
 from graphzero.store.tuning_file import TUNING_NAME, remove_tuning
 
-_M = TypeVar("_M", bound=Manifest)
 _T = TypeVar("_T")
 
 # Begins the name of a note about files that the commit of a build makes useless.
@@ -39,8 +38,6 @@ _OBSOLETE = ".obsolete."
 _POLL = 0.05
 # How many builds of a folder a line of the user's program has begun.
 _BEGUN: Counter[tuple[str, str]] = Counter()
-
-__all__ = ["check_names", "entry_of", "folder_lock", "once", "recover", "replace_dataset"]
 
 
 @contextmanager
@@ -75,18 +72,6 @@ def folder_lock(folder: Path, *, shared: bool = False) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def check_names(folder: Path, names: Iterable[str]) -> None:
-    """Raises an error now if the work could not end because a name is that of a special file.
-
-    Raises
-    ------
-    OSError
-        With errno and path.
-    """
-    for name in (*names, MANIFEST_NAME):
-        refuse_special(folder / name)
 
 
 def recover(folder: Path) -> Manifest | None:
@@ -142,7 +127,7 @@ def _remove_obsolete(folder: Path, manifest: Manifest, note: Path) -> None:
 
 def entry_of(file: FileWriter) -> FileEntry:
     """Manifest entry of a sealed file."""
-    return FileEntry(file.staged.path.name, file.staged.staged_path.name)
+    return FileEntry(file.path.name, file.staged_path.name)
 
 
 def _is_committed(folder: Path, manifest: Manifest) -> bool:
@@ -155,9 +140,9 @@ def _is_committed(folder: Path, manifest: Manifest) -> bool:
 def replace_dataset(
     folder: Path,
     earlier: Manifest | None,
-    write: Callable[[list[FileWriter]], _M],
+    write: Callable[[list[FileWriter]], Manifest],
     inputs: InputFiles | None = None,
-) -> _M:
+) -> Manifest:
     """Replaces the earlier dataset by a new one; needs the lock.
 
     Whatever interrupts this: until the manifest is replaced, the earlier dataset is complete; from
@@ -176,6 +161,12 @@ def replace_dataset(
     staged: list[FileWriter] = []
     try:
         manifest = write(staged)
+        names = Counter(entry.name for entry in manifest.entries())
+        if twice := [name for name, count in names.items() if count > 1]:
+            raise ValueError(
+                f"an edge attribute and an edge split would both be stored in {twice[0]}: choose "
+                f"another name for one of them"
+            )
         if inputs is not None:
             inputs.require_unchanged()
     except BaseException:
@@ -305,10 +296,9 @@ def _first(
 
 
 def _has_ended(pid: int) -> bool:
+    import psutil  # only where ranks build
+
     try:
-        os.kill(pid, 0)
-        return ") Z " in Path(f"/proc/{pid}/stat").read_text()  # nobody has waited for it
-    except ProcessLookupError:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)  # nobody waited for it
+    except psutil.NoSuchProcess:
         return True
-    except OSError:  # of another user, or no such file in this system
-        return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,69 +56,50 @@ def _shown(value: Any) -> str:
 
 def _plain(values: Any) -> Any:
     """Ids as int64, uint64 or large_string, whatever holds them."""
-    if isinstance(values, np.ndarray) and values.dtype == object:
-        values = _objects(values)
-    elif isinstance(values, np.ndarray) and values.dtype.kind == "U":
-        values = pa.array(values.tolist(), pa.large_string())
+    if isinstance(values, np.ndarray) and values.dtype.kind in "OU":
+        values = _arrow_array(values.tolist())
     elif isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
-    if isinstance(values, np.ndarray):
-        dtype: Any = values.dtype
-        if dtype.kind in "iu":
-            return values.astype(np.uint64 if dtype.kind == "u" else np.int64, copy=False)
-    else:
+    if not isinstance(values, np.ndarray):
+        if values.null_count:
+            raise _BadId(pc.index(pc.is_null(values), True).as_py(), "there is no id")
         if pa.types.is_dictionary(values.type):
             values = values.dictionary_decode()
-        dtype = values.type
-        is_view = hasattr(pa.types, "is_string_view") and pa.types.is_string_view(dtype)
-        if is_view or pa.types.is_string(dtype) or pa.types.is_large_string(dtype):
+        is_view = hasattr(pa.types, "is_string_view") and pa.types.is_string_view(values.type)
+        if is_view or pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
             return values.cast(pa.large_string())
-    raise _BadId(0, f"ids have type {dtype}; they must be integers or texts")
+        values = values.to_numpy(zero_copy_only=False)
+    if values.dtype.kind not in "iu":
+        raise _BadId(0, f"ids have type {values.dtype}; they must be integers or texts")
+    return values.astype(np.uint64 if values.dtype.kind == "u" else np.int64, copy=False)
 
 
-def _objects(values: Array) -> Any:
-    """An array of objects as texts or as integers, whichever all of them are."""
-    listed = values.tolist()
-    for at, value in enumerate(listed):
-        if isinstance(value, bool) or not isinstance(value, int | str | np.integer):
-            raise _BadId(at, f"{_shown(value)} is neither an integer nor a text")
-        if isinstance(value, str) != isinstance(listed[0], str):
-            raise _BadId(at, f"{_shown(value)} is not of the kind of {_shown(listed[0])}")
-    if not listed or not isinstance(listed[0], str):
-        return _from_ints(listed)
+def _arrow_array(values: list[Any]) -> pa.Array:
+    """Integers of 64 bits or texts; Arrow says which value is of another kind than the first."""
     try:
-        return pa.array(listed, pa.large_string())
-    except UnicodeEncodeError as error:
-        raise _BadId(listed.index(error.object), "is no valid Unicode text") from None
-
-
-def _from_ints(values: list[int]) -> Array:
-    """int64 where all of them fit, else uint64."""
-    least, most = min(values, default=0), max(values, default=0)
-    if least >= -(1 << 63) and most < 1 << 63:
-        return np.array(values, np.int64)
-    if least >= 0 and most < 1 << 64:
-        return np.array(values, np.uint64)
-    wrong = most if most >= 1 << 63 else least
-    raise _BadId(values.index(wrong), f"{wrong} does not fit 64 bits, or others are negative")
+        try:
+            return pa.array(values, None if values else pa.int64())
+        except OverflowError:
+            found = pa.array(values, pa.uint64())
+            if found.to_pylist() != values:  # Arrow has cut off fractions
+                raise
+            return found
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
+        what = "here or behind it, ids are neither integers of 64 bits nor texts, all of one kind"
+        raise _BadId(0, f"{what}: {error}") from None
 
 
 def _parsed(texts: pa.Array) -> Array:
     """Integers of texts, which must be as Python writes integers: "007" and "7" are two ids."""
     for dtype in (pa.int64(), pa.uint64()):
-        try:
+        with suppress(pa.ArrowInvalid):
             found = pc.cast(texts, dtype)
-        except pa.ArrowInvalid:
-            continue
-        at = pc.index(pc.equal(pc.cast(found, pa.large_string()), texts), False).as_py()
-        if at < 0:
-            numbers: Array = found.to_numpy(zero_copy_only=False)
-            return numbers
-        break
-    else:
-        at = pc.index(pc.match_substring_regex(texts, _INTEGER), False).as_py()
-        if at < 0:  # the longest one does not fit
-            at = int(np.argmax(pc.binary_length(texts)))
+            if pc.cast(found, pa.large_string()).equals(texts):
+                numbers: Array = found.to_numpy(zero_copy_only=False)
+                return numbers
+    at = pc.index(pc.match_substring_regex(texts, _INTEGER), False).as_py()
+    if at < 0:  # the longest one does not fit
+        at = int(np.argmax(pc.binary_length(texts)))
     raise _NotIntegers(at, _shown(texts[at].as_py()))
 
 
@@ -368,7 +349,7 @@ class NodeIds:
         self.table.close()
 
 
-class MappedTable:
+class MappedTable(Table):
     """A table whose ids are translated to the nodes that have them.
 
     Parameters
@@ -380,11 +361,8 @@ class MappedTable:
 
     def __init__(self, table: Table, ids: Mapping[int, NodeIds]) -> None:
         self.name = table.name
-        self.names = table.names
         self.width = table.width
         self.num_records = table.num_records
-        self.dtypes = table.dtypes
-        self.first_record = table.first_record
         self._table = table
         self._ids = ids
 
@@ -438,11 +416,9 @@ class MappedSplit:
             unknown = np.flatnonzero(nodes < 0)
             if len(unknown):
                 at = int(unknown[0])
-                value = values[at].as_py() if hasattr(values[at], "as_py") else values[at]
-                shown = repr(str(value)) if isinstance(value, str) else str(value)
                 raise IndexError(
-                    f"{split}, position {record + at}: {shown:.80} is the id of no node: neither "
-                    f"edges nor attributes name it"
+                    f"{split}, position {record + at}: {values[at]!s:.80} is the id of no node: "
+                    f"neither edges nor attributes name it"
                 )
             yield nodes
             record += len(nodes)
@@ -456,15 +432,11 @@ class MappedSplit:
             at = split_column(table, source, split, "node ids")
             return table, id_column(at, "node id").raw()
         array = open_id_array(source.value, split, known_names(name, "split"))
-        if isinstance(array, SparseMatrix):
-            raise ValueError(f"{array.name} is a sparse matrix: {split} must be a list of ids")
-        if array.dtype == np.bool_:
+        if isinstance(array, SparseMatrix) or array.ndim != 1 or array.dtype == np.bool_:
             raise ValueError(
-                f"{split} is a mask: with ids='map' nodes are numbered by their sorted ids, which "
-                f"a mask cannot follow; give the ids of its nodes"
+                f"{split} must be a list: with ids='map' nodes are numbered by their sorted ids, "
+                f"which no mask or matrix can follow; give the ids of its nodes"
             )
-        if array.ndim != 1:
-            raise ValueError(f"{split} has shape {array.shape}: it must be one-dimensional")
         return ArrayTable(split, [array]), id_column(0, "node id").raw()
 
 
@@ -521,7 +493,7 @@ def collect_ids(
             with ExitStack() as opened:
                 for name, path in paths.items():
                     staged.append(found[name].write(path, huge="huge" in ids[name].ranges))
-                    ids[name].table = IdTable(staged[-1].staged.staged_path)
+                    ids[name].table = IdTable(staged[-1].staged_path)
                     opened.callback(ids[name].close)
                     if len(ids[name].table) > MAX_NODES:
                         raise ValueError(

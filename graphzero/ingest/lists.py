@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from graphzero._core import count_ids, edge_keys, key_neighbors, list_starts
 from graphzero.ingest.edges import EdgeList
 from graphzero.ingest.options import Advance, Presampler, Progress
-from graphzero.ingest.rows import ArrayPart, Rows
+from graphzero.ingest.rows import Rows, rows_of_array
 from graphzero.ingest.sort import (
     EdgeSorter,
     available_processors,
@@ -201,7 +202,7 @@ def count_visits(
     visits = {}
     for name, space in spaces.items():
         node_ids = None if space.order is None else space.order.node_ids
-        visits[name] = Rows("visits", [ArrayPart("visits", counts[name], node_ids)])
+        visits[name] = rows_of_array("visits", counts[name], node_ids)
     return visits, done
 
 
@@ -333,7 +334,8 @@ def _write_lists(
 ) -> None:
     """Writes the sorted entries, their payload of these names, and the sections derived from it."""
     sums, done, node = _ListSums(), 0, 0
-    for keys, payload in sorted_pieces(sorter, _CHUNK):
+    size = min(_CHUNK, time_order.most_entries) if "times" in names else _CHUNK
+    for keys, payload in sorted_pieces(sorter, size):
         node = _write_indptr(file, keys, done, node, int(keys[-1] >> _HALF) + 1)
         done += len(keys)
         file.append("indices", key_neighbors(keys))
@@ -484,57 +486,51 @@ class _TimeOrderWriter:
     """
 
     def __init__(self, file: FileWriter, folder: Path, memory: int) -> None:
+        self.most_entries = max(_MIN_ENTRIES, memory // _ENTRY_BYTES)
         self._file = file
-        self._folder = folder
-        self._memory = memory
-        self._max_entries = max(_MIN_ENTRIES, memory // _ENTRY_BYTES)
         self._dtype = id_dtype(file.header.width)
-        self._source = -1
-        self._num_entries = 0  # of the last list so far
-        self._runs = EdgeSorter(folder, [self._dtype], memory)
+        self._new_runs = partial(EdgeSorter, folder, [self._dtype], memory)
+        self._start(np.uint64(0))
+
+    def _start(self, source: np.uint64) -> None:
+        """Begins the list of a node, which is the last one until another begins."""
+        self._source = source
+        self._num_entries = 0  # so far
+        self._runs = self._new_runs()
 
     def add(self, sources: npt.NDArray[np.uint64], times: npt.NDArray[np.int64]) -> None:
-        """Takes the next entries.
+        """Takes the next entries, at most `most_entries`.
 
         Parameters
         ----------
         sources : (n,) uint64
-            Ascending, and not below those of the previous piece.
+            Not empty, ascending, and not below those of the previous piece.
         times : (n,) int64
         """
-        for at in range(0, len(sources), self._max_entries):
-            cut = slice(at, at + self._max_entries)
-            self._add(sources[cut], times[cut])
+        begin = int(np.searchsorted(sources, self._source, "right"))
+        self._extend(times[:begin])
+        if begin == len(sources):
+            return
+        self.finish()
+        end = int(np.searchsorted(sources, sources[-1], "left"))
+        if begin < end:
+            self._file.append("time_order", _order_lists(sources[begin:end], times[begin:end]))
+        self._start(sources[-1])
+        self._extend(times[end:])
 
     def finish(self) -> None:
         """Writes the last list."""
         for _, (offsets,) in self._runs.merged():
             self._file.append("time_order", offsets)
         self.close()
-        self._num_entries = 0
-        self._runs = EdgeSorter(self._folder, [self._dtype], self._memory)
 
     def close(self) -> None:
         """Frees memory and disk space."""
         self._runs.close()
 
-    def _add(self, sources: npt.NDArray[np.uint64], times: npt.NDArray[np.int64]) -> None:
-        begin = 0
-        if int(sources[0]) == self._source:
-            begin = int(np.searchsorted(sources, sources[0], "right"))
-            self._extend(times[:begin])
-            if begin == len(sources):
-                return
-        self.finish()
-        end = int(np.searchsorted(sources, sources[-1], "left"))
-        if begin < end:
-            self._file.append("time_order", _order_lists(sources[begin:end], times[begin:end]))
-        self._source = int(sources[-1])
-        self._extend(times[end:])
-
     def _extend(self, times: npt.NDArray[np.int64]) -> None:
         """Sorts entries of the last list into a run; a second run moves the first to the disk."""
-        end = self._num_entries + len(times)
-        offsets = np.arange(self._num_entries, end, dtype=self._dtype)
-        self._runs.add(_time_keys(times), (offsets,))
-        self._num_entries = end
+        offsets = np.arange(len(times), dtype=self._dtype) + self._dtype.type(self._num_entries)
+        if len(times):
+            self._runs.add(_time_keys(times), (offsets,))
+        self._num_entries += len(times)

@@ -30,7 +30,7 @@ from graphzero.ingest.sort import (
     temp_array,
 )
 from graphzero.store.format import dtype_name
-from graphzero.store.manifest import EDGES, Driving, EdgeChanges, EdgeType
+from graphzero.store.manifest import EDGES, EdgeChanges, EdgeType, SampledBy
 
 Array = npt.NDArray[Any]
 _AGGREGATIONS = ("sum", "mean", "min", "max", "first", "last")
@@ -138,14 +138,14 @@ class Merging:
     options : MergeOptions
     how : dict of str to str
         The aggregation of each attribute, weights and times among them.
-    driving : Driving
+    sampled_by : SampledBy
     locate : callable
         From the position of an edge to its place in the input, in words.
     """
 
     options: MergeOptions
     how: dict[str, str]
-    driving: Driving
+    sampled_by: SampledBy
     locate: Callable[[int], str]
 
     def conflict(self, name: str, positions: tuple[int, int], values: str) -> ValueError:
@@ -166,7 +166,7 @@ class Merging:
 def merging_of(
     options: MergeOptions,
     attributes: Mapping[str, Any],
-    driving: Driving,
+    sampled_by: SampledBy,
     locate: Callable[[int], str],
 ) -> Merging:
     """What the options mean for the edges of one type.
@@ -177,9 +177,9 @@ def merging_of(
         For the mean of integers, and for sums of booleans.
     """
     dtypes = {name: np.dtype(rows.dtype) for name, rows in attributes.items()}
-    time = driving.time if driving.time_level == "edge" else None
-    if driving.weight is not None:
-        dtypes[driving.weight] = np.dtype(np.float32)
+    time = sampled_by.time if sampled_by.time_level == "edge" else None
+    if sampled_by.weight is not None:
+        dtypes[sampled_by.weight] = np.dtype(np.float32)
     if time is not None:
         dtypes[time] = np.dtype(np.int64)
     how: dict[str, str] = {}
@@ -195,7 +195,7 @@ def merging_of(
                 f"coalesce={{{name!r}: 'max'}}"
             )
         how[name] = chosen or "equal"
-    return Merging(options, how, driving, locate)
+    return Merging(options, how, sampled_by, locate)
 
 
 # Which edges become one
@@ -297,28 +297,25 @@ class MergedEdges:
             return positions
         found = TempColumn(self._folder, np.int64, memory)
         seen = temp_array(self._folder, len(self.first), np.bool_, memory)
-        moved = left_out = 0
+        changed = 0
         for begin in range(0, len(positions), _CHUNK):
             chunk = positions.read(begin, min(begin + _CHUNK, len(positions))).astype(_POSITION)
             at, removed = _find(self.removed, chunk)
+            changed += int(np.count_nonzero(removed))
             kept = np.where(removed, self.kept[at], chunk)
-            dropped = int(np.count_nonzero(kept == _NONE))
-            left_out += dropped
-            moved += int(np.count_nonzero(removed)) - dropped
-            groups, is_first = _find(self.first, kept)
-            stays = ~is_first & (kept != _NONE)
+            kept = kept[kept != _NONE]
+            at, is_first = _find(self.first, kept)
             in_group = np.flatnonzero(is_first)
-            groups = groups[in_group]
-            groups, first = np.unique(groups, return_index=True)
+            groups, first = np.unique(at[in_group], return_index=True)
+            stays = ~is_first
             stays[in_group[first]] = ~seen[groups]
             seen[groups] = True
             found.append(kept[stays])
         positions.close()
-        if moved or left_out:
+        if changed:
             _warn(
-                f"{split}: of its positions, {moved:,} named an edge that was merged into an "
-                f"earlier one, and were replaced by that of the earlier one, once each; "
-                f"{left_out:,} named a self-loop that was dropped, and were left out"
+                f"{split}: {changed:,} of its positions name edges that were merged into earlier "
+                f"ones, whose positions it has instead, once each, or self-loops that were dropped"
             )
         return found
 
@@ -538,7 +535,7 @@ def _merge_attributes(
             found[begin : begin + _CHUNK] = aggregate.result(begin, begin + _CHUNK)
         return MergedRows(merged.first, found)
 
-    columns = {"weight": merging.driving.weight, "time": merging.driving.time}
+    columns = {"weight": merging.sampled_by.weight, "time": merging.sampled_by.time}
     replaced = {
         of: merge(name, column.dtype, 1, _chunks_of(column))
         for of, name in columns.items()

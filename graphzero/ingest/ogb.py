@@ -199,18 +199,16 @@ def _binary_graph(folder: _Folder) -> tuple[ByType, ByType]:
         for array in npz_arrays(path):
             stem = path.name.split(".")[0] if folder.is_typed else array.name
             key: Any = array.name if folder.is_typed else ""
+            name = _attribute(stem)
             if stem.startswith("num_nodes"):
                 counts = np.atleast_1d(array.read())
                 with reading(array.label, "number of nodes, of one graph"):
                     (nodes.setdefault(key, {})["num_nodes"],) = counts.tolist()
-            elif stem.startswith("edge_index"):
-                key = tuple(key.split("___")) if key else key
-                edges.setdefault(key, {})["edge_index"] = array.label
             elif stem.startswith("edge_"):
                 key = tuple(key.split("___")) if key else key
-                edges.setdefault(key, {})[_attribute(stem)] = _binary_values(folder, array, stem)
+                edges.setdefault(key, {})[name] = _binary_values(folder, array, name)
             elif stem.startswith("node"):
-                nodes.setdefault(key, {})[_attribute(stem)] = _binary_values(folder, array, stem)
+                nodes.setdefault(key, {})[name] = _binary_values(folder, array, name)
             elif not stem.startswith("num_"):
                 raise ValueError(f"{array.label} is neither of nodes nor of edges, by its name")
     for key, values in nodes.items():
@@ -219,10 +217,9 @@ def _binary_graph(folder: _Folder) -> tuple[ByType, ByType]:
     return dict(sorted(nodes.items())), dict(sorted(edges.items()))
 
 
-def _binary_values(folder: _Folder, array: StoredArray, stem: str) -> Any:
+def _binary_values(folder: _Folder, array: StoredArray, name: str) -> Any:
     """An attribute; one of a single column is a vector, but features stay rows."""
-    name = _attribute(stem)
-    if name in ("x", "edge_attr") or array.shape[1:] != (1,):
+    if name in ("edge_index", "x", "edge_attr") or array.shape[1:] != (1,):
         return array.label
     if name == "y" and folder.name == _CLASSES_AS_FLOATS and array.dtype.kind == "f":
         return lambda: _classes(array.label, array.read().reshape(-1))

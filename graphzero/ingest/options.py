@@ -1,4 +1,4 @@
-"""The options of a build and of its sources, its progress, and its closing line."""
+"""The options of a build and of its sources, its progress, and the notes at its end."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from tqdm import tqdm
 
-from graphzero.store.manifest import EdgeType, Neighbors, Presampling
+from graphzero.store.manifest import EDGES, EdgeType, Neighbors
 from graphzero.units import parse_size
 
 Column = str | int
@@ -190,11 +188,6 @@ class Progress:
         ) as bar:
             yield bar.update
 
-    def say(self, text: str) -> None:
-        """Shows a line, above the bar."""
-        if self.enabled:
-            tqdm.write(text, file=sys.stderr)
-
 
 @dataclass(frozen=True)
 class ReadSummary:
@@ -219,131 +212,59 @@ class ReadSummary:
     example: str = ""
     unasked: tuple[str, ...] = ()
 
-    def clauses(self) -> list[str]:
-        """The beginning of the closing line."""
-        read = "read " + ", ".join(f"{what}={column}" for what, column in self.columns)
-        return [read, f"ignored {', '.join(self.ignored)}"] if self.ignored else [read]
-
-    def warning(self) -> str | None:
-        """What to tell a user who has not said what to do with the other columns."""
-        if not self.unasked:
-            return None
-        return (
-            f"{self.table} has columns that are not used: {', '.join(self.unasked)}; "
-            f"edge_attrs={self.example} stores them with the edges, edge_attrs=[] says that they "
-            f"are not needed"
-        )
-
-
-def direction_clauses(neighbors: str | None, directed: bool) -> tuple[str, str]:
-    """Which neighbours are stored, and whether edges are stored in both directions."""
-    stored = {"out": "out-neighbours", "both": "in-neighbours and out-neighbours"}
-    return (
-        stored.get(str(neighbors), "in-neighbours"),
-        "directed" if directed else "undirected, both directions stored",
-    )
-
 
 @dataclass
-class Closing:
-    """The closing lines of a build, one for each edge list, which the build fills as it goes on.
+class BuildNotes:
+    """What is said at the end of a build: a line for each edge list, and unused columns."""
 
-    Attributes
-    ----------
-    reads : dict of str to ReadSummary
-        By edge list: "" in a graph without types, else the edge type.
-    notes : dict of str to list of str
-        Further clauses, by edge list.
-    """
-
-    reads: dict[str, ReadSummary] = field(default_factory=dict)
-    notes: dict[str, list[str]] = field(default_factory=dict)
+    clauses: dict[EdgeType, list[str]] = field(default_factory=dict)
+    unused: list[str] = field(default_factory=list)
 
     def begin(
-        self, read: ReadSummary | None, *, neighbors: str | None, directed: bool, where: str = ""
+        self, edge_type: EdgeType, read: ReadSummary, neighbors: str | None, directed: bool
     ) -> None:
         """Begins the line of an edge list."""
-        if read is not None:
-            self.reads[where] = read
-        self.add(*direction_clauses(neighbors, directed), where=where)
+        self.add(edge_type, "read " + ", ".join(f"{what}={name}" for what, name in read.columns))
+        if read.ignored:
+            self.add(edge_type, f"ignored {', '.join(read.ignored)}")
+        stored = {"out": "out-neighbours", "both": "in-neighbours and out-neighbours"}
+        self.add(edge_type, stored.get(str(neighbors), "in-neighbours"))
+        self.add(edge_type, "directed" if directed else "undirected, both directions stored")
+        if read.unasked:  # the user has not said what to do with them
+            where = "" if edge_type == EDGES else f"edge type {edge_type}: "
+            self.unused.append(
+                f"{where}{read.table} has columns that are not used: {', '.join(read.unasked)}; "
+                f"edge_attrs={read.example} stores them with the edges, edge_attrs=[] says that "
+                f"they are not needed"
+            )
 
-    def add(self, *clauses: str, where: str = "") -> None:
+    def add(self, edge_type: EdgeType, *clauses: str) -> None:
         """Adds clauses to the line of an edge list, in the order of the calls."""
-        self.notes.setdefault(where, []).extend(clauses)
+        self.clauses.setdefault(edge_type, []).extend(clauses)
 
     def lines(self) -> list[str]:
         """The closing lines."""
-        found = []
-        for where in dict.fromkeys([*self.reads, *self.notes]):
-            read = self.reads.get(where)
-            clauses = [*(read.clauses() if read else []), *self.notes.get(where, ())]
-            found.append((f"{where}: " if where else "") + "; ".join(clauses))
-        return found
-
-    def warning(self) -> str | None:
-        """Of all edge lists whose unused columns the user has not been asked about; or None."""
-        found = [
-            (f"edge type {where}: " if where else "") + text
-            for where, read in self.reads.items()
-            if (text := read.warning()) is not None
+        return [
+            ("" if edge_type == EDGES else f"{edge_type}: ") + "; ".join(clauses)
+            for edge_type, clauses in self.clauses.items()
         ]
-        return "; ".join(found) if found else None
 
     def tell(self, progress: bool, *, stacklevel: int = 2) -> None:
         """Prints the lines on stderr if there is progress; otherwise warns of unused columns."""
         if progress:
-            for line in self.lines():
-                print(line, file=sys.stderr)
-            return
-        text = self.warning()
-        if text is not None:
-            warnings.warn(text, UserWarning, stacklevel=stacklevel + 1)
+            print(*self.lines(), sep="\n", file=sys.stderr)
+        elif self.unused:
+            warnings.warn("; ".join(self.unused), UserWarning, stacklevel=stacklevel + 1)
 
 
 LEAST_MEMORY = 256_000_000
 
-_OF_COLUMNS = (
-    "names a column of one edge list, and a typed graph has several: name it for each of them, "
-    "such as edges={('author', 'writes', 'paper'): gz.Source('writes.csv', src='a', dst='p')}"
+# Options that a typed graph has by type instead.
+_UNTYPED_ONLY = (
+    *("features", "labels", "num_nodes", "src", "dst", "weight", "timestamp", "edge_attrs"),
 )
-# What a typed graph has instead of options that are not None.
-_UNTYPED_ONLY = {
-    "features": "is for graphs without types: use nodes={'paper': {'x': ...}}",
-    "labels": "is for graphs without types: use nodes={'paper': {'y': ...}}",
-    "num_nodes": "is for graphs without types: use nodes={'paper': {'num_nodes': ...}}",
-    "src": _OF_COLUMNS,
-    "dst": _OF_COLUMNS,
-    "edge_attrs": _OF_COLUMNS,
-}
 
-
-Seeds = npt.NDArray[np.int64]
-
-
-class Presampler(Protocol):
-    """Interface of `graphzero.Presample`, which `ingest` may not import."""
-
-    def check_types(self, edge_types: Sequence[EdgeType] | None) -> None:
-        """Raises an error if its fanouts do not fit the edge types; None: there are no types."""
-        ...
-
-    def num_batches(self, num_seeds: Mapping[str, int]) -> dict[str, int]:
-        """Number of mini-batches to sample around seeds of each node type."""
-        ...
-
-    def count_visits(
-        self,
-        graphs: Mapping[EdgeType, Path],
-        to_stored: Callable[[str, Seeds], Seeds] | None,
-        seeds: Mapping[str, Seeds | None],
-        visits: Mapping[str, npt.NDArray[np.uint32]],
-        advance: Advance,
-    ) -> Presampling:
-        """Adds to each stored node's count the number of mini-batches that contain it.
-
-        `to_stored` is None where the graph's file knows the order of nodes.
-        """
-        ...
+Presampler = Any  # `graphzero.Presample`, which `ingest` may not import
 
 
 @dataclass(frozen=True)
@@ -355,7 +276,7 @@ class WriteOptions:
     memory_limit: int
     progress: Progress
     neighbors: Neighbors | None = None
-    closing: Closing = field(default_factory=Closing)
+    notes: BuildNotes = field(default_factory=BuildNotes)
 
     def __post_init__(self) -> None:
         if self.order not in ("hot", "input", "presample"):
@@ -459,7 +380,7 @@ class BuildOptions:
         """
         if self.neighbors is None:
             raise ValueError("neighbors must be 'in', 'out' or 'both', not None")
-        limit, progress = parse_bytes(self.memory_limit), Progress(self.progress)
+        limit, progress = parse_size(self.memory_limit, "memory limit"), Progress(self.progress)
         return WriteOptions(self.order, self.presample, limit, progress, self.neighbors)
 
     def check_typed(self) -> None:
@@ -476,38 +397,21 @@ class BuildOptions:
                 f"neighbors={self.neighbors!r} is not for typed graphs: use 'in' or 'out', and add "
                 f"reverse edge types for messages the other way"
             )
-        for option, attrs in (("weight", "weight_attrs"), ("timestamp", "time_attrs")):
+        for option in _UNTYPED_ONLY:
             value = getattr(self, option)
-            if value is not None and value is not False:
+            # weight=False and edge_attrs=[] say of all edge types that no such column is needed.
+            if not (value is None or value is False or (option == "edge_attrs" and not value)):
                 raise ValueError(
-                    f"{option}= is for graphs without types: name the column for its edge type, as "
-                    f"gz.Source(file, {option}=...), or give an attribute and name it in {attrs}="
+                    f"{option}= is for graphs without types: give attributes by type, as in "
+                    f"nodes={{'paper': {{'x': ..., 'y': ..., 'num_nodes': ...}}}}, and name the "
+                    f"columns of each edge list, as in edges={{('author', 'writes', 'paper'): "
+                    f"gz.Source('writes.csv', src='a', dst='p', weight='w')}}"
                 )
-        for option, instead in _UNTYPED_ONLY.items():
-            value = getattr(self, option)
-            # edge_attrs=[] says of all edge types that no further column is needed.
-            is_empty = isinstance(value, Collection) and len(value) == 0
-            if value is not None and not (option == "edge_attrs" and is_empty):
-                raise ValueError(f"{option}= {instead}")
-
-
-def parse_bytes(size: int | str) -> int:
-    """Bytes of a memory limit.
-
-    Raises
-    ------
-    ValueError
-        If it is no size, or not positive.
-    """
-    count = parse_size(size, "memory limit")
-    if count <= 0:
-        raise ValueError(f"memory limit {size!r} is too small")
-    return count
 
 
 def check_memory_limit(size: int | str) -> None:
     """Raises a ValueError for a memory limit in which a build of any size cannot work."""
-    if parse_bytes(size) < LEAST_MEMORY:
+    if parse_size(size, "memory limit") < LEAST_MEMORY:
         raise ValueError(
             f"memory_limit={size!r} is too small: a build needs at least 256MB, whatever the size "
             f"of its input"

@@ -6,7 +6,6 @@ or go through a temporary file with a region for each block of the stored order.
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -19,12 +18,10 @@ import numpy.typing as npt
 from graphzero.errors import FormatError
 from graphzero.ingest.id_map import MappedSplit
 from graphzero.ingest.lists import NodeOrder
-from graphzero.ingest.options import FOR_VALUES, Progress, as_source
-from graphzero.ingest.rows import Rows, split_column
+from graphzero.ingest.options import Advance, Progress
+from graphzero.ingest.rows import Rows, open_split
 from graphzero.ingest.sort import BlockFile, TempColumn, block_bytes, temp_array
-from graphzero.ingest.sources.arrays import known_names, open_array
-from graphzero.ingest.sources.table import Column, pieces_of
-from graphzero.ingest.sources.tables import is_table, open_table
+from graphzero.ingest.sources.table import require_whole
 from graphzero.ingest.stored import StoredGraph, open_stored_graph
 from graphzero.store.format import FLAG_VECTOR, FileWriter, Header, id_dtype, layout, sealed_file
 
@@ -69,26 +66,65 @@ class _Placement(BlockFile):
             yield out
 
 
+def _write(
+    path: Path,
+    rows: Rows,
+    blocks: Callable[[ExitStack], Iterator[Array]],
+    num_rows: int,
+    order: NodeOrder | None,
+    progress: Progress,
+) -> FileWriter:
+    """Writes blocks of rows, and what else is in their file."""
+    header = rows_layout(rows, num_rows, with_rank=order is not None)
+    with sealed_file(path, header) as file, ExitStack() as temporary:
+        found = blocks(temporary)
+        with progress.phase(f"writing {path.stem}", num_rows) as advance:
+            for block in found:
+                file.append("rows", block)
+                advance(len(block))
+        if order is not None:
+            file.append("node_rank", order.node_rank)
+        if len(rows.row_shape) > 1:
+            file.append("row_shape", rows.row_shape)
+    return file
+
+
+def _pieces(rows: Rows, max_rows: int, advance: Advance) -> Iterator[tuple[Array, Array]]:
+    """Ids and rows of all input, at most max_rows at a time, which pyarrow's may not be."""
+    for ids, chunk in rows.chunks(max_rows):
+        for begin in range(0, len(ids), max_rows):
+            part = chunk[begin : begin + max_rows]
+            # Rows of a mapped file are read from the first to the last.
+            yield (
+                ids[begin : begin + max_rows],
+                np.array(part) if isinstance(part, np.memmap) else part,
+            )
+            advance(len(part))
+
+
 # Attributes of nodes
 
 
-def _pick_block(rows: Rows, memory: int) -> int:
-    """Rows of a block that is picked: with its ids and their sort, and copies of pieces."""
-    row_bytes = rows.width * rows.dtype.itemsize + 32
-    return max(1, max(memory - 4 * _PICK_BYTES, memory // 2) // row_bytes)
+def _most_passes(array: Array) -> int:
+    """How often an array may be read: a pass over a file takes the disk's time."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    # With the block file, rows of a file would be read twice and written once.
+    return 1 << 10 if array.base is None else 3
 
 
-def _picked(rows: Rows, num_nodes: int, order: NodeOrder, memory: int) -> Iterator[Array]:
-    """All rows in the stored order, each block in one pass over an array."""
-    block = min(_pick_block(rows, memory), num_nodes)
-    step = max(1, min(block, _PICK_BYTES // (rows.width * rows.dtype.itemsize)))
-    out = np.empty((block, rows.width), rows.dtype)
-    for begin in range(0, num_nodes, block):
+def _picked(array: Array, order: NodeOrder, block: int) -> Iterator[Array]:
+    """All rows of an array in the stored order, each block in one pass over it."""
+    rows = array.reshape(len(array), -1)
+    step = max(1, _PICK_BYTES // max(1, rows[:1].nbytes))
+    out = np.empty((min(block, len(rows)), rows.shape[1]), rows.dtype.newbyteorder("<"))
+    for begin in range(0, len(rows), block):
         ids = order.node_ids[begin : begin + block]
         by_id = np.argsort(ids)  # a file is read from its beginning to its end
         for at in range(0, len(ids), step):
             part = by_id[at : at + step]
-            out[part] = rows.pick(ids[part])
+            require_whole(array)
+            out[part] = rows[ids[part]]
         yield out[: len(ids)]
 
 
@@ -167,43 +203,29 @@ def write_rows(
         Sealed, not yet published.
     """
     max_rows = max(1, _block_rows(rows, memory) // 2)
-    passes = -(-num_nodes // _pick_block(rows, memory))
-    picked = order is not None and rows.in_order and passes <= rows.most_passes
-    header = rows_layout(rows, num_nodes, with_rank=order is not None)
-    with sealed_file(path, header) as file, ExitStack() as temporary:
-        blocks: Iterator[Array] | None = None
-        if picked and order is not None:
-            blocks = _picked(rows, num_nodes, order, memory)
-        elif rows.in_order and order is None:
-            blocks = (chunk for _, chunk in rows.chunks(max_rows))
-        else:
-            placement = _Placement(path.parent, rows, num_nodes, memory)
-            temporary.callback(placement.close)
-            seen = None if rows.in_order else _Seen(path.parent, rows, num_nodes, memory)
-            with progress.phase(f"reading {path.stem}", num_nodes) as advance:
-                for ids, chunk in rows.chunks(max_rows):
-                    if seen is not None:
-                        seen.add(ids)
-                    # pyarrow's pieces may be larger than max_rows.
-                    for begin in range(0, len(ids), max_rows):
-                        part = ids[begin : begin + max_rows]
-                        some = chunk[begin : begin + max_rows]
-                        # Rows of a mapped file are read from the first to the last.
-                        some = np.array(some) if isinstance(some, np.memmap) else some
-                        placement.add(part if order is None else order.node_rank[part], some)
-                        advance(len(part))
-            if seen is not None:
-                seen.check_missing(fill_missing)
-            blocks = placement.blocks()
-        with progress.phase(f"writing {path.stem}", num_nodes) as advance:
-            for block in blocks:
-                file.append("rows", block)
-                advance(len(block))
-        if order is not None:
-            file.append("node_rank", order.node_rank)
-        if len(rows.row_shape) > 1:
-            file.append("row_shape", rows.row_shape)
-    return file
+
+    def blocks(temporary: ExitStack) -> Iterator[Array]:
+        if order is None and rows.in_order:
+            return (chunk for _, chunk in rows.chunks(max_rows))
+        # Rows that are picked: with their ids and the sort of these, and copies of pieces.
+        row_bytes = rows.width * rows.dtype.itemsize + 32
+        block = max(1, max(memory - 4 * _PICK_BYTES, memory // 2) // row_bytes)
+        array = rows.array
+        if order is not None and array is not None and num_nodes <= block * _most_passes(array):
+            return _picked(array, order, block)
+        placement = _Placement(path.parent, rows, num_nodes, memory)
+        temporary.callback(placement.close)
+        seen = None if rows.in_order else _Seen(path.parent, rows, num_nodes, memory)
+        with progress.phase(f"reading {path.stem}", num_nodes) as advance:
+            for ids, part in _pieces(rows, max_rows, advance):
+                if seen is not None:
+                    seen.add(ids)
+                placement.add(ids if order is None else order.node_rank[ids], part)
+        if seen is not None:
+            seen.check_missing(fill_missing)
+        return placement.blocks()
+
+    return _write(path, rows, blocks, num_nodes, order, progress)
 
 
 # Attributes of edges
@@ -325,8 +347,9 @@ def write_edge_rows(
     graph, folder = open_stored_graph(graph_file), path.parent
     num_stored, num_rows = graph.header.width, graph.header.num_input_edges
     max_rows = max(1, _block_rows(rows, memory // 2) // 2)
-    header = rows_layout(rows, num_stored, with_rank=False)
-    with sealed_file(path, header) as file, ExitStack() as temporary:
+
+    def blocks(temporary: ExitStack) -> Iterator[Array]:
+        nonlocal num_rows
         placement = _Placement(folder, rows, num_stored, memory // 2)
         temporary.callback(placement.close)
         with ExitStack() as joined:
@@ -338,70 +361,48 @@ def write_edge_rows(
                 targets = _from_stored(earlier, graph, joined, folder, memory // 4)
             placed = 0
             with progress.phase(f"reading {path.stem}", num_rows) as advance:
-                for _, chunk in rows.chunks(max_rows):
-                    # pyarrow's pieces may be larger than max_rows.
-                    for at in range(0, len(chunk), max_rows):
-                        part = chunk[at : at + max_rows]
-                        first, placed = placed, placed + len(part)
-                        # Rows that are too many are only counted, for the message.
-                        stop = min(placed, num_rows)
-                        for _, _, numbers, positions in targets.pieces(first, stop):
-                            placement.add(positions.astype(np.int64), part[numbers - first])
-                        advance(len(part))
+                for _, part in _pieces(rows, max_rows, advance):
+                    first, placed = placed, placed + len(part)
+                    # Rows that are too many are only counted, for the message.
+                    stop = min(placed, num_rows)
+                    for _, _, numbers, positions in targets.pieces(first, stop):
+                        placement.add(positions.astype(np.int64), part[numbers - first])
         if placed != num_rows:
             raise ValueError(
                 f"{rows.name} has {placed} rows for {num_rows} edges: every edge needs one"
             )
-        with progress.phase(f"writing {path.stem}", num_stored) as advance:
-            for block in placement.blocks():
-                file.append("rows", block)
-                advance(len(block))
-        if len(rows.row_shape) > 1:
-            file.append("row_shape", rows.row_shape)
-    return file
+        return placement.blocks()
+
+    return _write(path, rows, blocks, num_stored, None, progress)
 
 
 # Splits
 
 
-def _ids_of_array(array: Any, name: str, count: int, of: str, held: str) -> Iterator[Array]:
-    if array.ndim != 1:
-        raise ValueError(f"{name} has shape {array.shape}: it must be one-dimensional")
-    is_mask = array.dtype == np.bool_
-    if is_mask and len(array) != count:
-        raise ValueError(f"{name} is a mask of {len(array)} values for {count} {of}s")
-    if array.dtype.kind not in "iub" and len(array):
-        raise ValueError(f"{name} has dtype {array.dtype}: it must hold {held} or a boolean mask")
-    if (
-        not is_mask
-        and 2 < len(array) == count
-        and all(part.min() >= 0 and part.max() <= 1 for part in pieces_of(array, _CHUNK))
-    ):
-        raise ValueError(f"{name} looks like a mask of integers: convert it to bool")
-    begin = 0
-    for part in pieces_of(array, _CHUNK):
-        yield np.flatnonzero(part) + begin if is_mask else part
-        begin += len(part)
-
-
 def _split_ids(value: Any, split: str, name: str, count: int, of: str) -> Iterator[Array]:
-    held = "node ids" if of == "node" else "positions in the edge list"
     if isinstance(value, MappedSplit):
         yield from value.pieces(split, name)
         return
-    source = as_source(value)
-    with_columns = is_table(source.value)
-    source.check_options(FOR_VALUES, split, is_table=with_columns)
-    if not with_columns:
-        is_path = isinstance(source.value, str | os.PathLike)
-        label = f"{split} ({source.value})" if is_path else split
-        array = open_array(source.value, split, known_names(name, "split"))
-        yield from _ids_of_array(array, label, count, of, held)
-        return
-    table = open_table(source)
-    at = split_column(table, source, split, held)
-    for (ids,) in table.chunks([Column(at, "node id", np.dtype(np.int64))], _CHUNK):
-        yield ids
+    held = "node ids" if of == "node" else "positions in the edge list"
+    rows = open_split(value, split, name, held)
+    shown = split if rows.name == split else f"{split} ({rows.name})"
+    if not rows.vector:
+        shape = (rows.count(), *rows.row_shape)
+        raise ValueError(f"{shown} has shape {shape}: it must be one-dimensional")
+    is_mask = rows.dtype == np.bool_
+    if is_mask and rows.count() != count:
+        raise ValueError(f"{shown} is a mask of {rows.count()} values for {count} {of}s")
+    if rows.dtype.kind not in "iub" and rows.count():
+        raise ValueError(f"{shown} has dtype {rows.dtype}: it must hold {held} or a boolean mask")
+    # Records of text would be read twice to be counted.
+    if (
+        not is_mask
+        and 2 < count == rows.table.num_records
+        and all(part.min() >= 0 and part.max() <= 1 for _, part in rows.chunks(_CHUNK))
+    ):
+        raise ValueError(f"{shown} looks like a mask of integers: convert it to bool")
+    for positions, part in rows.chunks(_CHUNK):
+        yield positions[part[:, 0]] if is_mask else part[:, 0]
 
 
 def write_split(

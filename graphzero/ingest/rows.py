@@ -5,11 +5,9 @@ from __future__ import annotations
 import keyword
 import math
 import os
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -19,153 +17,42 @@ from graphzero.ingest.options import FOR_NODES, FOR_VALUES, Source, as_source
 from graphzero.ingest.sources.arrays import known_names, open_array
 from graphzero.ingest.sources.table import (
     IDS,
+    ArrayTable,
     Column,
     Table,
     column_index,
     columns_of,
     find_known,
     id_column,
+    is_array_file,
     is_source_name,
     is_target_name,
     label_of,
-    pieces_of,
-    require_whole,
     unnamed_columns,
 )
-from graphzero.ingest.sources.tables import is_table, open_table
+from graphzero.ingest.sources.tables import PartTable, is_table, open_table
 from graphzero.ingest.sources.text_table import is_number
 from graphzero.store.format import BFLOAT16, dtype_code, dtype_name
 
 Array = npt.NDArray[Any]
-RowChunk = tuple[Array, Array]
 _COUNT_ROWS = 1 << 16
-_MOST_PASSES_OF_FILE = 3  # with the block file, its rows would be read twice and written once
-_MOST_PASSES = 1 << 10
 _MOST_DIMS = 31  # of an array of rows: what `FeatureStore` opens
 _PIECE = 1 << 16  # numbers that are converted in one step
-
-
-class ArrayPart:
-    """Rows of an array: in the order of the ids, or with an id for each row."""
-
-    def __init__(self, name: str, array: Any, ids: Array | None = None) -> None:
-        if not 0 < array.ndim <= _MOST_DIMS or 0 in array.shape[1:]:
-            raise ValueError(
-                f"{name} has shape {array.shape}: it must be (rows, columns), or a vector, or have "
-                f"more dimensions, none of them empty"
-            )
-        try:
-            dtype_code(array.dtype)
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
-        self.name = name
-        self.dtype = array.dtype.newbyteorder("<")
-        self.row_shape = array.shape[1:]
-        self.vector = array.ndim == 1
-        self.in_order = ids is None
-        self._array = array
-        self._ids = ids
-
-    def count(self) -> int:
-        """Rows."""
-        return len(self._array)
-
-    def chunks(self, max_rows: int) -> Iterator[RowChunk]:
-        """Slices of the array."""
-        begin, width = 0, math.prod(self.row_shape)
-        for rows in pieces_of(self._array, max_rows):
-            end = begin + len(rows)
-            ids = np.arange(begin, end) if self._ids is None else self._ids[begin:end]
-            yield ids, rows.reshape(len(rows), width)
-            begin = end
-
-    @property
-    def most_passes(self) -> int:
-        """How often the array may be read: a pass over a file takes the disk's time."""
-        if not self.in_order or not self._array.flags.c_contiguous:
-            return 0
-        owner: Any = self._array
-        while isinstance(owner, np.ndarray):
-            if owner.flags.owndata:
-                return _MOST_PASSES
-            owner = owner.base
-        return _MOST_PASSES_OF_FILE  # mapped, or of another library
-
-    def pick(self, ids: Array) -> Array:
-        """Flattened rows of ascending ids."""
-        require_whole(self._array)
-        return np.asarray(self._array[ids]).reshape(len(ids), -1)
-
-    def locate(self, row: int) -> str:
-        """A row by its number from 0."""
-        return f"row {row}"
-
-
-class TablePart:
-    """Rows of some columns of a table, which has ids in the column `key`, or is in order."""
-
-    def __init__(
-        self, table: Table, values: Sequence[Column], *, vector: bool, key: int | None
-    ) -> None:
-        self.name = table.name
-        self.dtype = values[0].dtype.base
-        self._widths = [math.prod(column.dtype.shape) for column in values]
-        width = sum(self._widths)
-        if not width:
-            raise ValueError(f"{table.name} has no records, or its first list has no numbers")
-        self.row_shape: tuple[int, ...] = () if vector else (width,)
-        self.vector = vector
-        self.in_order = key is None
-        self.most_passes = 0
-        self.table = table
-        self.keys = [] if key is None else [id_column(key, "node id")]
-        self._values = list(values)
-        self._counted: int | None = None
-
-    def count(self) -> int:
-        """The largest id + 1, or the number of records if these have no ids."""
-        if self._counted is None:  # a build asks more than once, and text must be read for it
-            columns = self.keys or self._values
-            if self.in_order and self.table.num_records is not None:
-                self._counted = self.table.num_records
-            elif self.in_order:
-                self._counted = sum(len(c[0]) for c in self.table.chunks(columns, _COUNT_ROWS))
-            else:
-                chunks = self.table.chunks(columns, _COUNT_ROWS)
-                self._counted = max((int(ids.max()) for (ids,) in chunks if len(ids)), default=-1)
-                self._counted += 1
-        return self._counted
-
-    def chunks(self, max_rows: int) -> Iterator[RowChunk]:
-        """Pieces of the table."""
-        row = 0
-        for chunk in self.table.chunks([*self.keys, *self._values], max_rows):
-            values = chunk[len(self.keys) :]
-            rows = np.empty((len(values[0]), sum(self._widths)), self.dtype)
-            begin = 0
-            for width, column in zip(self._widths, values, strict=True):
-                rows[:, begin : begin + width] = column.reshape(len(rows), width)
-                begin += width
-            yield np.arange(row, row + len(rows)) if self.in_order else chunk[0], rows
-            row += len(rows)
-
-    def locate(self, row: int) -> str:
-        """The line or record of the file."""
-        return self.table.locate(row)
-
-
-Part = ArrayPart | TablePart
+_FLOATS = ("x", "edge_attr")  # as which text is parsed, also where it has integers
 
 
 class Rows:
-    """One row for each node, or for each edge of an edge list.
+    """One row for each node, or for each edge of an edge list: some columns of a table.
 
     Parameters
     ----------
-    name : str
-        For messages, where there are several parts.
-    parts : sequence of ArrayPart or TablePart
-        Their rows follow each other.
+    table : Table
+    values : sequence of Column
+        A row is their numbers, side by side.
+    key : int, optional
+        The column of node ids; without it, row i is that of node i, or of edge i.
+    vector : bool
+        Whether a row is one number.
     dtype : numpy.dtype, optional
         To convert to: floats to floats, integers to integers or floats.
 
@@ -174,117 +61,107 @@ class Rows:
     width : int
         Numbers in a row.
     row_shape : tuple of int
-    vector : bool
-        Whether a row is one number.
     in_order : bool
-        Whether row i is that of node i, or of edge i; else rows have ids.
+        Whether rows have no ids.
     replaced : object or None
         From `with_replaced`.
 
     Raises
     ------
     ValueError
-        If the parts are not alike, or floats would become integers.
+        If there are no numbers, or floats would become integers.
     """
 
     def __init__(
-        self, name: str, parts: Sequence[Part], dtype: np.dtype[Any] | None = None
+        self,
+        table: Table,
+        values: Sequence[Column],
+        *,
+        key: int | None = None,
+        vector: bool = False,
+        dtype: np.dtype[Any] | None = None,
     ) -> None:
-        first = parts[0]
-        for part in parts[1:]:
-            if (part.dtype, part.row_shape) != (first.dtype, first.row_shape):
-                raise ValueError(
-                    f"{name}: {part.name} has rows of shape {part.row_shape} and dtype "
-                    f"{dtype_name(part.dtype)}, {first.name} of shape {first.row_shape} and dtype "
-                    f"{dtype_name(first.dtype)}: the parts of one attribute must be alike"
-                )
-            if part.in_order != first.in_order:
-                raise ValueError(f"{name}: some parts have node ids, others have none")
-        self.name = name if len(parts) > 1 else first.name
-        if dtype is not None and dtype.kind in "iu" and first.dtype.kind not in "iub":
+        own, shape = values[0].dtype.base, values[0].dtype.shape
+        self.name = table.name
+        self.table = table
+        self.width = sum(math.prod(column.dtype.shape) for column in values)
+        if not self.width:
+            raise ValueError(f"{self.name} has no records, or its first list has no numbers")
+        if dtype is not None and dtype.kind in "iu" and own.kind not in "iub":
             raise ValueError(
-                f"{self.name}: {dtype_name(first.dtype)} numbers cannot be stored as {dtype} "
-                f"without loss of their fractions; scale and round them first"
+                f"{self.name}: {dtype_name(own)} numbers cannot be stored as {dtype} without loss "
+                f"of their fractions; scale and round them first"
             )
-        if dtype == np.bool_ != first.dtype:
+        if dtype == np.bool_ != own:
             raise ValueError(
-                f"{self.name}: {dtype_name(first.dtype)} numbers are not stored as bool: compare "
-                f"them first, as in x != 0"
+                f"{self.name}: {dtype_name(own)} numbers are not stored as bool: compare them "
+                f"first, as in x != 0"
             )
-        self.parts = list(parts)
-        self.dtype = first.dtype if dtype is None else dtype
-        self.row_shape = first.row_shape
-        self.width = math.prod(first.row_shape)
-        self.vector = first.vector
-        self.in_order = first.in_order
+        self.dtype = own if dtype is None else dtype
+        self.row_shape: tuple[int, ...] = (self.width,)
+        if vector or (len(values) == 1 and shape):
+            self.row_shape = shape
+        self.vector = vector
+        self.in_order = key is None
         self.replaced: Any = None
         self.user_id: Callable[[int], str] = str
-        self._is_cast = self.dtype != first.dtype
-        self._num_nodes: int | None = None
-        self._begins: list[int] = []  # the first row of each part that was read
+        self._own = own
+        self._keys = [] if key is None else [id_column(key, "node id")]
+        self._values = list(values)
+        self._count: int | None = None
 
     def count(self) -> int:
-        """The number of rows, or the largest id + 1; may read all records."""
-        if self._num_nodes is not None:
-            return self._num_nodes
-        counts = [part.count() for part in self.parts]
-        return sum(counts) if self.in_order else max(counts)
+        """The number of rows, or the largest id + 1; may read all records, once."""
+        if self._count is None and self.in_order:
+            self._count = self.table.num_records
+        if self._count is None:
+            chunks = self.table.chunks(self._keys or self._values, _COUNT_ROWS)
+            if self.in_order:
+                self._count = sum(len(chunk[0]) for chunk in chunks)
+            else:
+                self._count = max((int(ids.max()) for (ids,) in chunks if len(ids)), default=-1) + 1
+        return self._count
 
-    def chunks(self, max_rows: int) -> Iterator[RowChunk]:
+    def chunks(self, max_rows: int) -> Iterator[tuple[Array, Array]]:
         """Ids (n,) and flattened rows (n, width), in the order of the input."""
-        if self._is_cast:
-            ratio = -(-self.parts[0].dtype.itemsize // self.dtype.itemsize)
-            max_rows = max(1, max_rows // ratio)
+        ratio = -(-self._own.itemsize // self.dtype.itemsize)
         row = 0
-        self._begins = []
-        for part in self.parts:
-            self._begins.append(row)
-            for ids, rows in part.chunks(max_rows):
-                if self.in_order:
-                    ids = np.arange(row, row + len(rows))
-                if self._is_cast:
-                    rows = self._cast(rows, row)
-                if self.replaced is not None:
-                    rows = self.replaced.into(rows, row)
-                yield ids, rows
-                row += len(rows)
+        for chunk in self.table.chunks([*self._keys, *self._values], max(1, max_rows // ratio)):
+            parts = [part.reshape(len(part), -1) for part in chunk[len(self._keys) :]]
+            rows = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1, dtype=self._own)
+            ids = np.arange(row, row + len(rows)) if self.in_order else chunk[0]
+            if self.dtype != self._own:
+                rows = self._cast(rows, row)
+            if self.replaced is not None:
+                rows = self.replaced.into(rows, row)
+            yield ids, rows
+            row += len(rows)
 
     def locate(self, row: int) -> str:
         """The place in the input of a row that was read."""
-        if len(self.parts) == 1:
-            return self.parts[0].locate(row)
-        at = bisect_right(self._begins, row) - 1
-        part = self.parts[at]
-        return f"{part.name}, {part.locate(row - self._begins[at])}"
+        return self.table.locate(row)
 
     @property
-    def most_passes(self) -> int:
-        """How often `pick` may go through all rows; 0 where rows cannot be picked."""
-        is_plain = len(self.parts) == 1 and not self._is_cast and self.replaced is None
-        return self.parts[0].most_passes if is_plain else 0
-
-    def pick(self, ids: Array) -> Array:
-        """Flattened rows of ascending ids."""
-        part = self.parts[0]
-        assert isinstance(part, ArrayPart)
-        return part.pick(ids)
+    def array(self) -> Array | None:
+        """The array that has these very rows, in which others than the next can be read."""
+        is_plain = self.in_order and self.dtype == self._own and self.replaced is None
+        if not is_plain or not isinstance(self.table, ArrayTable):
+            return None
+        array: Array = self.table.columns[self._values[0].index]
+        return array if array.flags.c_contiguous else None
 
     def id_columns(self) -> list[tuple[Table, Column]]:
-        """The columns of node ids, with their tables."""
-        tables = [part for part in self.parts if isinstance(part, TablePart)]
-        return [(part.table, key) for part in tables for key in part.keys]
+        """The column of node ids, with its table."""
+        return [(self.table, key) for key in self._keys]
 
     def with_ids(
         self, change: Callable[[Table, Column], Table], count: int, user_id: Callable[[int], str]
     ) -> Rows:
-        """The same rows of changed tables, which have node numbers in place of the user's ids."""
+        """The same rows of a changed table, which has node numbers in place of the user's ids."""
         found = copy(self)
-        found.parts, found._num_nodes, found.user_id = [], count, user_id
-        for part in self.parts:
-            changed = copy(part)
-            if isinstance(changed, TablePart) and changed.keys:
-                changed.table = change(changed.table, changed.keys[0])
-            found.parts.append(changed)
+        found._count, found.user_id = count, user_id
+        if not self.in_order:
+            found.table = change(self.table, self._keys[0])
         return found
 
     def with_replaced(self, replaced: Any) -> Rows:
@@ -451,59 +328,91 @@ def open_attribute(
         If a file cannot be read.
     """
     label = label or f"{of} attribute {name!r}"
-    parse_as = np.dtype(np.float32) if of == "edge" and name == "edge_attr" else None
-
-    def open_part(source: Source, label: str) -> Part:
-        with_columns = is_table(source.value)
-        source.check_options(
-            FOR_NODES if of == "node" else FOR_VALUES, label, is_table=with_columns
+    source = as_source(value)
+    with_columns = is_table(source.value)
+    source.check_options(FOR_NODES if of == "node" else FOR_VALUES, label, is_table=with_columns)
+    if not with_columns:
+        return _open_arrays(source.value, label, known_names(name, of), dtype)
+    if of == "edge":
+        table = open_table(source, of="edge")
+        return rows_of_table(table, _columns_of(table, source, of), name, dtype)
+    named = source if source.id_column is not None else replace(source, id_column=id_column)
+    table = open_table(named, text_ids=text_ids)
+    # The build's own `id_column` is for tables that may have ids.
+    if table.width > 1 or id_column is False:
+        source = named
+    if name == "x" and table.width < 2 and source.id_column is not False and not _is_list(table):
+        raise ValueError(
+            f"{table.name} has one column: features are a node id and their values; "
+            f"id_column=False says that they are in the order of the nodes, without ids"
         )
-        if not with_columns:
-            is_path = isinstance(source.value, str | os.PathLike)
-            label = os.fspath(source.value) if is_path else label
-            array = open_array(source.value, label, known_names(name, of), dtype=dtype or parse_as)
-            return ArrayPart(label, array)
-        if of == "edge":
-            table = open_table(source, of="edge")
-            found = _edge_columns(table, source)
-            return values_of_table(table, found, name, dtype or parse_as)
-        named = source if source.id_column is not None else replace(source, id_column=id_column)
-        table = open_table(named, text_ids=text_ids)
-        # The build's own `id_column` is for tables that may have ids.
-        if source.id_column is None and (table.width > 1 or id_column is False):
-            source = named
-        if name != "x":
-            return values_of_table(table, _node_columns(table, source), name, dtype)
-        if table.width < 2 and source.id_column is not False and not is_one_list(table):
+    return rows_of_table(table, _columns_of(table, source, of), name, dtype)
+
+
+def open_split(value: Any, split: str, name: str, held: str) -> Rows:
+    """The ids, positions or mask of a split; `held` says in messages what it must hold."""
+    source = as_source(value)
+    with_columns = is_table(source.value)
+    source.check_options(FOR_VALUES, split, is_table=with_columns)
+    if not with_columns:
+        return _open_arrays(source.value, split, known_names(name, "split"), None)
+    table = open_table(source)
+    found = ValueColumns((split_column(table, source, split, held),), one=True)
+    dtype = np.dtype(np.int64) if table.dtypes is None else None
+    return rows_of_table(table, found, "node id", dtype)
+
+
+def _open_arrays(value: Any, label: str, names: Sequence[str], dtype: np.dtype[Any] | None) -> Rows:
+    """The rows of an array, or of several, one after the other; a list of vectors is a matrix."""
+    is_list = isinstance(value, list | tuple) and bool(value)
+    several = is_list and (
+        all(map(is_array_file, value)) or all(len(getattr(one, "shape", ())) > 1 for one in value)
+    )
+    tables: list[Table] = []
+    for i, one in enumerate(value if several else [value]):
+        where = f"{label}[{i}]" if several else label
+        where = os.fspath(one) if isinstance(one, str | os.PathLike) else where
+        tables.append(_table_of_array(where, open_array(one, where, names, dtype=dtype)))
+    for table in tables[1:]:
+        if table.dtypes != tables[0].dtypes:
             raise ValueError(
-                f"{table.name} has one column: features are a node id and their values; "
-                f"id_column=False says that they are in the order of the nodes, without ids"
+                f"{label}: {table.name} has {_kind_of(table)}, {tables[0].name} has "
+                f"{_kind_of(tables[0])}: the parts of one attribute must be alike"
             )
-        return feature_rows(table, _node_columns(table, source), _parsed_as(dtype))
-
-    sources = sources_of(value)
-    if isinstance(sources, Source):
-        return Rows(label, [open_part(sources, label)], dtype)
-    return Rows(label, [open_part(s, f"{label}[{i}]") for i, s in enumerate(sources)], dtype)
+    return _whole(PartTable(label, tables, [{}] * len(tables)) if several else tables[0], dtype)
 
 
-def sources_of(value: Any) -> Source | list[Source]:
-    """The source of a value, or those of its parts, which have the options of the whole."""
-    whole = value.value if isinstance(value, Source) else value
-    is_list = isinstance(whole, list | tuple) and bool(whole) and not is_table(whole)
-    # A list of vectors is one matrix.
-    if not is_list or not (
-        all(isinstance(part, Source) or _is_file(part) for part in whole)
-        or all(len(getattr(part, "shape", ())) > 1 for part in whole)
-    ):
-        return as_source(value)
-    if isinstance(value, Source):
-        return [replace(value, value=part) for part in whole]
-    return [as_source(part) for part in whole]
+def _kind_of(table: Table) -> str:
+    (kind,) = table.dtypes or ()
+    assert kind is not None
+    return f"rows of shape {kind.shape} and dtype {dtype_name(kind.base)}"
 
 
-def _is_file(value: Any) -> bool:
-    return isinstance(value, str | os.PathLike) and bool(Path(value).suffix)
+def _table_of_array(name: str, array: Any, ids: Array | None = None) -> ArrayTable:
+    """A table of one column, which has the rows of an array; and of a second one, of ids."""
+    if not 0 < array.ndim <= _MOST_DIMS or 0 in array.shape[1:]:
+        raise ValueError(
+            f"{name} has shape {array.shape}: it must be (rows, columns), or a vector, or have "
+            f"more dimensions, none of them empty"
+        )
+    try:
+        dtype_code(array.dtype)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    return ArrayTable(name, [array] if ids is None else [array, ids], of="row")
+
+
+def _whole(table: Table, dtype: np.dtype[Any] | None = None, key: int | None = None) -> Rows:
+    kind = (table.dtypes or ())[0]
+    assert kind is not None
+    return Rows(table, [Column(0, "value", kind)], key=key, vector=not kind.shape, dtype=dtype)
+
+
+def rows_of_array(
+    name: str, array: Array, ids: Array | None = None, dtype: np.dtype[Any] | None = None
+) -> Rows:
+    """The rows of an array: in order, or with an id for each."""
+    return _whole(_table_of_array(name, array, ids), dtype, None if ids is None else 1)
 
 
 class ValueColumns(NamedTuple):
@@ -518,10 +427,6 @@ class ValueColumns(NamedTuple):
     one: bool | None = None
 
 
-def _has(table: Table) -> str:
-    return f"{table.name} has {columns_of(table)}"
-
-
 def _key(table: Table, id_column: Any) -> int | None:
     """Position of the node ids: as the user says, else by name, else refused."""
     if id_column is False:
@@ -529,10 +434,11 @@ def _key(table: Table, id_column: Any) -> int | None:
     if id_column is not None:
         return column_index(id_column, table.names, table.width, "id_column", table.name)
     found = find_known(table.names or (), IDS)
+    has = f"{table.name} has {columns_of(table)}"
     if len(found) > 1:
         several = " and ".join(repr(label_of(table.names, index)) for index in found)
         raise ValueError(
-            f"{_has(table)}, of which {several} may each be the node id: name one with id_column="
+            f"{has}, of which {several} may each be the node id: name one with id_column="
         )
     if table.width == 1 and found:
         raise ValueError(
@@ -542,22 +448,21 @@ def _key(table: Table, id_column: Any) -> int | None:
     if found or table.width == 1:
         return found[0] if found else None
     raise ValueError(
-        f"{_has(table)}, and nothing says which is the node id: id_column=0 says that the first "
-        f"column has the ids (a name does as well), id_column=False that the records are in the "
-        f"order of the nodes"
+        f"{has}, and nothing says which is the node id: id_column=0 says that the first column has "
+        f"the ids (a name does as well), id_column=False that the records are in the order of the "
+        f"nodes"
     )
 
 
-def _chosen(table: Table, columns: Any) -> ValueColumns:
+def _chosen(table: Table, columns: Any) -> tuple[int, ...]:
     """The columns that the user names."""
-    one = isinstance(columns, str | int)
-    specs = [columns] if one else columns
+    specs = [columns] if isinstance(columns, str | int) else columns
     if not isinstance(specs, Sequence) or not specs:
         raise ValueError(f"columns={columns!r} must be a column, or a list of columns")
     found = [column_index(c, table.names, table.width, "columns", table.name) for c in specs]
     if len(set(found)) != len(found):
         raise ValueError(f"{table.name}: columns={columns!r} names one column twice")
-    return ValueColumns(tuple(found), one=one)
+    return tuple(found)
 
 
 def _check_names(table: Table, values: Sequence[int], of: Kind) -> None:
@@ -578,74 +483,70 @@ def _check_names(table: Table, values: Sequence[int], of: Kind) -> None:
             kind = "no values of nodes, but an index or ids"
             way = f", or id_column={places[odd[0]]!r} that it has the ids"
         raise ValueError(
-            f"{_has(table)}, and {label_of(names, odd[0])!r} is probably {kind}: "
-            f"columns={[places[i] for i in values if i not in odd]} says which columns are "
+            f"{table.name} has {columns_of(table)}, and {label_of(names, odd[0])!r} is probably "
+            f"{kind}: columns={[places[i] for i in values if i not in odd]} says which columns are "
             f"values{way}"
         )
 
 
-def _node_columns(table: Table, source: Source) -> ValueColumns:
-    key = _key(table, source.id_column)
+def _columns_of(table: Table, source: Source, of: Kind) -> ValueColumns:
+    """Of a table of nodes; or of one of edges, whose records are in the order of the edge list."""
+    key = _key(table, source.id_column) if of == "node" else None
     if source.columns is not None:
         found = _chosen(table, source.columns)
-        if key in found.values:
+        if key in found:
             name = label_of(table.names, key or 0)
             raise ValueError(f"{table.name}: {name!r} is in columns= and has the node ids")
-        return found._replace(key=key)
+        return ValueColumns(found, key, one=isinstance(source.columns, str | int))
     values = tuple(index for index in range(table.width) if index != key)
     if not values:
         raise ValueError(
             f"{table.name} has one column, which has the node ids: there are no values"
         )
-    if source.id_column is not False or table.width > 1:
-        _check_names(table, values, "node")
+    _check_names(table, values, of)
     return ValueColumns(values, key)
-
-
-def _edge_columns(table: Table, source: Source) -> ValueColumns:
-    """Of a table whose records are in the order of the edge list."""
-    if source.columns is not None:
-        return _chosen(table, source.columns)
-    values = tuple(range(table.width))
-    _check_names(table, values, "edge")
-    return ValueColumns(values)
 
 
 def split_column(table: Table, source: Source, name: str, held: str) -> int:
     """The one column of a split; `held` says what it must hold."""
-    if source.columns is not None:
-        found = _chosen(table, source.columns)
-        if len(found.values) != 1:
-            raise ValueError(f"{name}: columns={source.columns!r} must be one column, of {held}")
-        return found.values[0]
-    if table.width != 1:
+    found = range(table.width) if source.columns is None else _chosen(table, source.columns)
+    if len(found) != 1:
         raise ValueError(
-            f"{name} ({table.name}) has {table.width} columns: it must have one, of {held}, or "
+            f"{name} ({table.name}) has {len(found)} columns: it must have one, of {held}, or "
             f"gz.Source(..., columns=...) says which it is"
         )
-    return 0
+    return found[0]
 
 
-def is_one_list(table: Table) -> bool:
+def _is_list(table: Table) -> bool:
     """Whether a table has one column, of lists: these are no ids."""
     return table.width == 1 and bool(table.dtypes and table.dtypes[0] and table.dtypes[0].shape)
 
 
-def _parsed_as(dtype: np.dtype[Any] | None) -> npt.DTypeLike:
+def _parsed_as(
+    table: Table, found: ValueColumns, name: str, dtype: np.dtype[Any] | None
+) -> npt.DTypeLike:
     """Dtype to parse text as, so that values are rounded only once."""
-    if dtype is None or dtype == np.float32:
-        return np.float32
-    return np.int64 if dtype.kind in "iu" else np.float64
+    if dtype is not None:
+        return np.int64 if dtype.kind in "iu" else np.float32 if dtype == np.float32 else np.float64
+    first = table.first_record or ()
+    cells = [first[index] for index in found.values if index < len(first)]
+    fractions = any(is_number(cell) and not cell.strip(" -").isdigit() for cell in cells)
+    return np.float32 if fractions or name in _FLOATS else np.int64
 
 
-def _columns(
-    table: Table, places: Sequence[int], labels: Sequence[str], dtype: npt.DTypeLike
-) -> list[Column]:
-    """Columns to read: text as a dtype, all others as the one that holds their own."""
-    kinds = [np.dtype(dtype)] * len(places)
-    if table.dtypes is not None:
-        own: list[np.dtype[Any]] = []
-        for index in places:
+def rows_of_table(
+    table: Table, found: ValueColumns, name: str, dtype: np.dtype[Any] | None = None
+) -> Rows:
+    """The values of some columns: text is parsed, other values are those of their own dtype.
+
+    Without a dtype, the first record of text decides between two, but for features.
+    """
+    if table.dtypes is None:
+        kinds = [np.dtype(_parsed_as(table, found, name, dtype))] * len(found.values)
+    else:
+        kinds = []
+        for index in found.values:
             kind = table.dtypes[index]
             if kind is None:
                 raise ValueError(
@@ -654,44 +555,18 @@ def _columns(
                     f"texts and categories, or leave it out; of nodes, gz.Source(..., columns=...) "
                     f"says which columns are values"
                 )
-            own.append(kind)
-        base = np.result_type(*(kind.base for kind in own))
-        kinds = [np.dtype((base, kind.shape)) for kind in own]
-    return [Column(*column) for column in zip(places, labels, kinds, strict=True)]
-
-
-def feature_rows(table: Table, found: ValueColumns, dtype: npt.DTypeLike) -> TablePart:
-    """Features from some columns; text is parsed as a dtype, other values keep theirs."""
-    labels = [f"feature {i}" for i in range(len(found.values))]
-    values = _columns(table, found.values, labels, dtype)
-    return TablePart(table, values, vector=bool(found.one) and _is_number(values), key=found.key)
-
-
-def values_of_table(
-    table: Table, found: ValueColumns, name: str, dtype: np.dtype[Any] | None
-) -> TablePart:
-    """Values of some columns; without a dtype, the first record of text decides between two."""
-    parsed = _parsed_as(dtype)
-    if dtype is None:
-        first = table.first_record or ()
-        cells = [first[index] for index in found.values if index < len(first)]
-        fractions = any(is_number(cell) and not cell.strip(" -").isdigit() for cell in cells)
-        parsed = np.float32 if fractions else np.int64
-    label = "label" if name == "y" else name
-    values = _columns(table, found.values, [label] * len(found.values), parsed)
-    return TablePart(
-        table, values, vector=_is_number(values) and found.one is not False, key=found.key
-    )
-
-
-def _is_number(values: Sequence[Column]) -> bool:
-    return len(values) == 1 and not values[0].dtype.shape
+            kinds.append(kind)
+        base = np.result_type(*(kind.base for kind in kinds))
+        kinds = [np.dtype((base, kind.shape)) for kind in kinds]
+    labels = ["label" if name == "y" else name] * len(kinds)
+    if name == "x":
+        labels = [f"feature {i}" for i in range(len(kinds))]
+    values = list(map(Column, found.values, labels, kinds))
+    one = found.one if found.one is not None else name != "x"
+    is_number = len(values) == 1 and not kinds[0].shape
+    return Rows(table, values, key=found.key, vector=one and is_number, dtype=dtype)
 
 
 def column_rows(table: Table, index: int, name: str) -> Rows:
     """A column of an edge list as an attribute of the edges."""
-    dtype = np.dtype(np.float32) if name == "edge_attr" else None
-    return Rows(name, [values_of_table(table, ValueColumns((index,), one=True), name, dtype)])
-
-
-# Weights and times
+    return rows_of_table(table, ValueColumns((index,), one=True), name)

@@ -55,8 +55,8 @@ class TempFile:
                 os.ftruncate(self._file.fileno(), size)
 
     def write(self, array: npt.NDArray[Any], offset: int) -> None:
-        """Writes a non-empty array at a byte offset."""
-        view = memoryview(np.ascontiguousarray(array).data).cast("B")
+        """Writes an array at a byte offset."""
+        view = memoryview(bytes_of(array).data)
         with self._naming():
             while view.nbytes:
                 written = os.pwrite(self._file.fileno(), view, offset)
@@ -118,21 +118,18 @@ class TempColumn:
     def append(self, array: npt.NDArray[Any]) -> None:
         """Appends a copy of an array, in the column's dtype."""
         piece = np.asarray(array, dtype=self.dtype)
-        if not len(piece):
-            return
         at = self._length * self.dtype.itemsize
-        if self._file is None:
-            if at + piece.nbytes <= self._memory:
-                self._pieces.append(piece.copy())
-                self._length += len(piece)
-                return
-            self._file = TempFile(self._folder)
-            earlier, self._pieces, self._length = self._pieces, [], 0
-            for array in [*earlier, piece]:
-                self.append(array)
-            return
-        self._file.write(piece, at)
         self._length += len(piece)
+        if self._file is None and at + piece.nbytes <= self._memory:
+            self._pieces.append(piece.copy())
+            return
+        pieces = [piece]
+        if self._file is None:
+            self._file = TempFile(self._folder)
+            pieces, self._pieces, at = [*self._pieces, piece], [], 0
+        for one in pieces:
+            self._file.write(one, at)
+            at += one.nbytes
 
     def read(self, begin: int, end: int) -> npt.NDArray[Any]:
         """Elements [begin, end); read-only by convention."""

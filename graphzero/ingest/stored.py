@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from graphzero.errors import FormatError
 from graphzero.ingest.edges import EdgeList
 from graphzero.ingest.lists import NodeOrder, NodeSpace
-from graphzero.ingest.rows import ArrayPart, Rows
+from graphzero.ingest.rows import Rows, rows_of_array
 from graphzero.ingest.sources.table import MAX_NODES
 from graphzero.store.format import (
     DTYPES,
@@ -42,6 +43,16 @@ def _read(path: Path, section: Section, begin: int, end: int) -> npt.NDArray[Any
     return array
 
 
+def _section(path: Path, header: Header, name: str, count: int) -> Section:
+    """A section that must be there, with so many elements."""
+    section = header.find(name)
+    if section is None:
+        raise FormatError(f"{path} lacks the section '{name}'")
+    if section.count != count:
+        raise FormatError(f"{path}: section '{name}' does not fit the counts: build it again")
+    return section
+
+
 def _map(path: Path, section: Section) -> npt.NDArray[Any]:
     dtype = DTYPES[section.dtype]
     if section.count == 0:
@@ -49,16 +60,23 @@ def _map(path: Path, section: Section) -> npt.NDArray[Any]:
     return np.memmap(path, dtype, "r", section.offset, (section.count,))
 
 
+def _checked(path: Path, ids: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
+    """Ids that must be below the count: a valid checksum does not prove valid ids."""
+    if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < count:
+        raise FormatError(f"{path} has ids out of range: build the dataset again")
+    return ids
+
+
+@dataclass
 class _Column:
     """One value of every edge, read by a function."""
 
-    def __init__(self, dtype: npt.DTypeLike, count: int, read: Read) -> None:
-        self.dtype = np.dtype(dtype)
-        self._count = count
-        self.read = read
+    dtype: np.dtype[Any]
+    count: int
+    read: Read
 
     def __len__(self) -> int:
-        return self._count
+        return self.count
 
     def close(self) -> None:
         """Does nothing: there is nothing to free."""
@@ -86,11 +104,6 @@ class StoredGraph:
         """Whether edges are stored in the given direction only."""
         return bool(self.header.flags & FLAG_DIRECTED)
 
-    @property
-    def is_incoming(self) -> bool:
-        """Whether each list has the sources of the node's incoming edges."""
-        return bool(self.header.flags & FLAG_INCOMING)
-
     def edge_ids(self, begin: int, end: int) -> npt.NDArray[Any]:
         """Positions in the user's edge list of the entries [begin, end), int64, checked.
 
@@ -99,99 +112,85 @@ class StoredGraph:
         FormatError
             If the file has none, or one is out of range.
         """
-        section = _section(self.path, self.header, "edge_ids")
+        section = _section(self.path, self.header, "edge_ids", self.header.width)
         ids = _read(self.path, section, begin, end).astype(np.int64)
-        if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < self.header.num_input_edges:
-            raise FormatError(f"{self.path} has edge ids out of range: build the dataset again")
-        return ids
+        return _checked(self.path, ids, self.header.num_input_edges)
 
     def edges(self) -> EdgeList:
         """Every entry of the neighbour lists as an edge, in stored order, in the user's ids."""
-        indptr = _map(self.path, _section(self.path, self.header, "indptr"))
-        indices = _section(self.path, self.header, "indices")
+        header, is_incoming = self.header, bool(self.header.flags & FLAG_INCOMING)
+        indptr = _map(self.path, _section(self.path, header, "indptr", header.num_nodes + 1))
+        indices = _section(self.path, header, "indices", header.width)
 
         def owners(begin: int, end: int) -> npt.NDArray[Any]:
             entries = np.arange(begin, end, dtype=indptr.dtype)
             return np.searchsorted(indptr, entries, "right") - 1
 
-        def neighbors(begin: int, end: int) -> npt.NDArray[Any]:
-            return _read(self.path, indices, begin, end)
-
         ends = [
-            _Column(np.uint32, indices.count, self._users(space, read))
-            for space, read in ((self.owners, owners), (self.neighbors, neighbors))
+            _Column(np.dtype(np.uint32), header.width, self._users(space, read))
+            for space, read in (
+                (self.owners, owners),
+                (self.neighbors, partial(_read, self.path, indices)),
+            )
         ]
         largest = self.owners.num_nodes - 1, self.neighbors.num_nodes - 1
-        source, target = ends[::-1] if self.is_incoming else ends
+        source, target = ends[::-1] if is_incoming else ends
         return EdgeList(
             source=source,
             target=target,
             weight=self._values("weights"),
             time=self._values("times"),
             num_loops=0,
-            max_ids=largest[::-1] if self.is_incoming else largest,
+            max_ids=largest[::-1] if is_incoming else largest,
             directed=self.is_directed,
-            incoming=self.is_incoming,
-            with_edge_ids=self.header.find("edge_ids") is not None,
+            incoming=is_incoming,
+            with_edge_ids=header.find("edge_ids") is not None,
             position=self._values("edge_ids"),
-            num_user_edges=self.header.num_input_edges,
+            num_user_edges=header.num_input_edges,
         )
 
     def _values(self, name: str) -> _Column | None:
-        section = self.header.find(name)
-        if section is None:
+        if self.header.find(name) is None:
             return None
-        found = section  # not None, also within the lambda
-        return _Column(
-            DTYPES[found.dtype],
-            found.count,
-            lambda begin, end: _read(self.path, found, begin, end),
-        )
+        section = _section(self.path, self.header, name, self.header.width)
+        return _Column(DTYPES[section.dtype], section.count, partial(_read, self.path, section))
 
     def _users(self, space: NodeSpace, read: Read) -> Read:
-        """The same reader, with the user's ids instead of stored ids.
-
-        Both are checked: a valid checksum does not prove valid ids.
-        """
-
-        def checked(ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
-            if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < space.num_nodes:
-                raise FormatError(f"{self.path} has ids out of range: build the dataset again")
-            return ids
+        """The same reader, with the user's ids instead of stored ids; both are checked."""
 
         def users(begin: int, end: int) -> npt.NDArray[Any]:
             out = np.empty(end - begin, np.uint32)
             # In small pieces: a conversion takes several times the memory of its ids.
             for at in range(begin, end, _CHUNK):
-                ids = checked(read(at, min(at + _CHUNK, end)))
+                ids = _checked(self.path, read(at, min(at + _CHUNK, end)), space.num_nodes)
                 if space.order is not None:
-                    ids = checked(space.order.node_ids[ids])
+                    ids = _checked(self.path, space.order.node_ids[ids], space.num_nodes)
                 out[at - begin : at - begin + len(ids)] = ids
             return out
 
         return users
 
 
-def _section(path: Path, header: Header, name: str) -> Section:
-    section = header.find(name)
-    if section is None:
-        raise FormatError(f"{path} lacks the section '{name}'")
-    return section
-
-
-def open_stored_order(path: Path, num_nodes: int) -> NodeSpace:
-    """The nodes of a type, from the file of their ids.
+def open_stored_order(path: Path | None, num_nodes: int) -> NodeSpace:
+    """The nodes of a type in the order of a file: of their ids, or of a graph without types.
 
     Raises
     ------
     FormatError
         If it is damaged.
     """
+    if path is None:
+        return NodeSpace(num_nodes)
     header = read_header(path)
-    ids, rank = _section(path, header, "rows"), _section(path, header, "node_rank")
-    if not header.num_nodes == ids.count == rank.count == num_nodes:
+    if header.num_nodes != num_nodes:
         raise FormatError(f"{path} does not have one id for each node: build the dataset again")
-    return NodeSpace(num_nodes, NodeOrder(_map(path, ids), _map(path, rank)))
+    name = "node_ids" if header.kind == "graph" else "rows"
+    if header.kind == "graph" and header.find(name) is None:
+        return NodeSpace(num_nodes)
+    ids, rank = (
+        _map(path, _section(path, header, section, num_nodes)) for section in (name, "node_rank")
+    )
+    return NodeSpace(num_nodes, NodeOrder(ids, rank))
 
 
 def open_stored_graph(path: Path, ends: tuple[NodeSpace, NodeSpace] | None = None) -> StoredGraph:
@@ -201,8 +200,8 @@ def open_stored_graph(path: Path, ends: tuple[NodeSpace, NodeSpace] | None = Non
     ----------
     path : pathlib.Path
     ends : (NodeSpace, NodeSpace), optional
-        The nodes that have the lists, and those that are in them. Without it, they are in the order
-        that the file has; the edges of an edge type are then in stored ids.
+        The nodes that have the lists, and those that are in them. Without it, edges are in stored
+        ids.
 
     Raises
     ------
@@ -212,41 +211,30 @@ def open_stored_graph(path: Path, ends: tuple[NodeSpace, NodeSpace] | None = Non
         If it has more than 2^32 nodes.
     """
     header = read_header(path)
-    is_typed = bool(header.flags & FLAG_TYPED)
-    num_neighbors = header.num_neighbors if is_typed else header.num_nodes
     if header.num_nodes > MAX_NODES:
         raise ValueError(f"{path} has {header.num_nodes} nodes, more than the limit of 2^32")
-    counts = (
-        _section(path, header, "indptr").count == header.num_nodes + 1,
-        _section(path, header, "indices").count == header.width,
-    )
-    node_ids = header.find("node_ids")
-    if not all(counts) or (node_ids is not None and node_ids.count != header.num_nodes):
-        raise FormatError(f"{path} has sections that do not fit its counts: build it again")
-    if ends is not None:
-        if (header.num_nodes, num_neighbors) != tuple(one.num_nodes for one in ends):
-            raise FormatError(f"{path} has other numbers of nodes than its types: build it again")
-        return StoredGraph(path, header, *ends)
-    space = NodeSpace(header.num_nodes)
-    if node_ids is not None:
-        ranks = _section(path, header, "node_rank")
-        space = replace(space, order=NodeOrder(_map(path, node_ids), _map(path, ranks)))
-    return StoredGraph(path, header, space, NodeSpace(num_neighbors) if is_typed else space)
+    is_typed = bool(header.flags & FLAG_TYPED)
+    counts = header.num_nodes, header.num_neighbors if is_typed else header.num_nodes
+    owners, neighbors = ends or (NodeSpace(counts[0]), NodeSpace(counts[1]))
+    if counts != (owners.num_nodes, neighbors.num_nodes):
+        raise FormatError(f"{path} has other numbers of nodes than its types: build it again")
+    return StoredGraph(path, header, owners, neighbors)
 
 
 def _open_rows(path: Path, num_rows: int, ids: npt.NDArray[Any] | None, of: str) -> Rows:
     """The rows of a ``.gd`` file, of which there must be so many."""
     header = read_header(path)
-    section, shape = _section(path, header, "rows"), header.find("row_shape")
-    if header.num_nodes != num_rows or section.count != num_rows * header.width:
+    if header.num_nodes != num_rows:
         raise FormatError(f"{path} does not have one row for each {of}: build the dataset again")
+    section = _section(path, header, "rows", num_rows * header.width)
+    shape = header.find("row_shape")
     row_shape: tuple[int, ...] = () if header.flags & FLAG_VECTOR else (header.width,)
     if shape is not None:
         row_shape = tuple(_read(path, shape, 0, shape.count).tolist())
         if math.prod(row_shape) != header.width:
             raise FormatError(f"{path}: section 'row_shape' does not fit its rows: build it again")
     rows = _map(path, section).reshape(num_rows, *row_shape)
-    return Rows(os.fspath(path), [ArrayPart(os.fspath(path), rows, ids)])
+    return rows_of_array(os.fspath(path), rows, ids)
 
 
 def open_stored_edge_rows(path: Path, graph: StoredGraph) -> Rows:

@@ -143,7 +143,7 @@ def topology_files(
 ) -> list[TopologyFile]:
     """The graph files of all edge types, in order; `node_rank` is read if it translates seeds."""
     names = [*_OF_NODES[: 2 + translates_seeds], *_OF_EDGES]
-    names += ["cum_weights"] if sampling.needs_weights else []
+    names += ["cum_weights"] if sampling.weighted else []
     names += ["times", "time_order"] if timed else []
 
     def sections(graph: Graph) -> tuple[str, ...]:

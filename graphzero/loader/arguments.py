@@ -5,12 +5,11 @@ from __future__ import annotations
 import difflib
 import inspect
 import math
-import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +17,11 @@ import numpy.typing as npt
 from graphzero.errors import user_line
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
-from graphzero.graph.stores import Splits
 from graphzero.graph.user_input import IdArray, SamplingOptions, as_ids
 from graphzero.io.memory import available_memory
 from graphzero.io.prefetch import Prefetch
 from graphzero.store.manifest import EDGES, NODES, EdgeType
-from graphzero.store.tuning_file import TUNING_NAME, Tuning
+from graphzero.store.tuning_file import TUNING_NAME
 from graphzero.units import format_bytes
 
 
@@ -44,10 +42,6 @@ def as_dataset(dataset: Any) -> Dataset:
     """
     if isinstance(dataset, Dataset):
         return dataset
-    if dataset is None:
-        raise TypeError("the first argument is missing: a Dataset, from gz.open('data/')")
-    if isinstance(dataset, (str, os.PathLike)):
-        raise TypeError(f"a loader takes an open dataset: gz.open({os.fspath(dataset)!r})")
     kind = type(dataset[0] if isinstance(dataset, tuple) and dataset else dataset)
     if kind.__module__.partition(".")[0] == "torch_geometric":
         raise TypeError(
@@ -55,16 +49,18 @@ def as_dataset(dataset: Any) -> Dataset:
             f"once, from graphzero.pyg import from_data; ds = from_data(data, 'data/'), and open "
             f"it with gz.open('data/') from then on"
         )
-    raise TypeError(f"the first argument must be a Dataset, from gz.open, not {type(dataset)}")
+    raise TypeError(
+        f"the first argument must be an open Dataset, as of gz.open('data/'), not {dataset!r:.80}"
+    )
 
 
-def as_num_neighbors(num_neighbors: Any, dataset: Dataset) -> Any:
+def as_num_neighbors(num_neighbors: Any) -> Any:
     """The fanouts, a list or by edge type; samplers check their values.
 
     Raises
     ------
     TypeError
-        If they are missing, or by edge type, and the dataset has no types.
+        If they are missing.
     """
     if num_neighbors is None:
         raise TypeError("num_neighbors is missing: neighbours per node in each hop, as [15, 10]")
@@ -76,11 +72,6 @@ def as_num_neighbors(num_neighbors: Any, dataset: Dataset) -> Any:
                 num_neighbors["default"] = default
     if not isinstance(num_neighbors, Mapping):
         return as_array(num_neighbors).tolist()
-    if not dataset.is_typed:
-        raise TypeError(
-            "num_neighbors by edge type needs a dataset with edge types, and this one has none: "
-            "give a list, such as [15, 10]"
-        )
     return {name: as_array(hops).tolist() for name, hops in num_neighbors.items()}
 
 
@@ -207,45 +198,42 @@ def as_seed_nodes(nodes: Any, dataset: Dataset) -> SeedNodes:
     """
     if isinstance(nodes, SeedNodes):
         return nodes
-    if dataset.is_typed:
-        return _typed_nodes(nodes, dataset)
-    if isinstance(nodes, (tuple, list)) and nodes and isinstance(nodes[0], str):
-        raise TypeError(
-            f"the seeds {nodes[0]!r}, ... name a node type, and the dataset has none: give the ids "
-            f"alone"
-        )
-    return _nodes_of(NODES, nodes, dataset.splits, "the dataset")
+    kind, chosen = _type_and_nodes(nodes, dataset)
+    if isinstance(chosen, str):
+        splits = dataset.nodes[kind].splits
+        if chosen not in splits:
+            owner = f"the node type {kind!r}" if dataset.is_typed else "the dataset"
+            raise ValueError(f"{chosen!r} is no split of {owner}: there are {sorted(splits)}")
+        return SeedNodes(kind, splits[chosen])
+    array = None if chosen is None else as_array(chosen)
+    return SeedNodes(kind, array, array is not None and array.dtype == np.bool_)
 
 
-def _nodes_of(node_type: str, nodes: Any, splits: Splits, owner: str) -> SeedNodes:
-    if nodes is None:
-        return SeedNodes(node_type, None)
-    if isinstance(nodes, str):
-        if nodes not in splits:
-            raise ValueError(f"{nodes!r} is no split of {owner}: there are {sorted(splits)}")
-        return SeedNodes(node_type, splits[nodes])
-    array = as_array(nodes)
-    return SeedNodes(node_type, array, array.dtype == np.bool_)
-
-
-def _typed_nodes(given: Any, dataset: Dataset) -> SeedNodes:
-    if isinstance(given, (tuple, list)) and len(given) == 2:
-        kind, nodes = given
-        if isinstance(kind, str) and kind in dataset.nodes:
-            return _nodes_of(kind, nodes, dataset.nodes[kind].splits, f"the node type {kind!r}")
-    if isinstance(given, str):
-        if given in dataset.nodes:
-            return SeedNodes(given, None)
-        having = [kind for kind, nodes in dataset.nodes.items() if given in nodes.splits]
-        if len(having) == 1:
-            return SeedNodes(having[0], dataset.nodes[having[0]].splits[given])
-        if having:
-            raise ValueError(
-                f"{given!r} is a split of several node types: give one of "
-                f"{[(kind, given) for kind in having]}"
+def _type_and_nodes(given: Any, dataset: Dataset) -> tuple[str, Any]:
+    """A node type and its seeds, None for all, or a split's name."""
+    name = given[0] if isinstance(given, (tuple, list)) and len(given) > 0 else given
+    if not dataset.is_typed:
+        if name is not given and isinstance(name, str):
+            raise TypeError(
+                f"the seeds {name!r}, ... name a node type, and the dataset has none: give the ids "
+                f"alone"
             )
+        return NODES, given
+    if isinstance(name, str) and name in dataset.nodes:
+        if name is given:
+            return name, None
+        if len(given) == 2:
+            return name, given[1]
+    split = given if isinstance(given, str) else None
+    having = [kind for kind, nodes in dataset.nodes.items() if split in nodes.splits]
+    if len(having) == 1:
+        return having[0], given
+    if having:
+        raise ValueError(
+            f"{given!r} is a split of several node types: give one of "
+            f"{[(kind, given) for kind in having]}"
+        )
     splits = {kind: sorted(nodes.splits) for kind, nodes in dataset.nodes.items() if nodes.splits}
-    name = given[0] if isinstance(given, (tuple, list)) and given else given
     named = f", not {name!r}" if isinstance(name, str) else ""
     raise ValueError(
         f"the seeds of a typed graph are of one node type: give (node type, ids or mask or the "
@@ -274,13 +262,14 @@ def seed_times(
         If `time_attr` does not drive the sampling; if seeds have no times of their own, because
         the times are those of edges, or of nodes of other types.
     """
-    name = driving_attribute(dataset, "time_attr", time_attr)
+    name = sampling_attribute(dataset, "time_attr", time_attr)
     if input_time is not None:
         return as_array(input_time)
     if name is None:
         return None
     nodes = dataset.nodes[seeds.node_type]
-    if {each.time: each.time_level for each in _drivers(dataset)}[name] == "edge":
+    sampled_by = [edges.sampled_by for edges in dataset.edges.values()]
+    if {each.time: each.time_level for each in sampled_by}[name] == "edge":
         raise ValueError(
             f"time_attr={name!r} is a time of edges, so seeds have none of their own: "
             f"give input_time, a time for each seed"
@@ -296,13 +285,14 @@ def seed_times(
 
 def node_times(dataset: Dataset, node_type: str) -> tuple[FeatureStore, ...]:
     """The times of the nodes of a type, where nodes have the times that drive sampling."""
-    of_nodes = [each.time for each in _drivers(dataset) if each.time_level == "node"]
+    sampled_by = [edges.sampled_by for edges in dataset.edges.values()]
+    names = dict.fromkeys(each.time for each in sampled_by if each.time_level == "node")
     found = dataset.nodes[node_type].attributes
-    return tuple(found[name] for name in dict.fromkeys(of_nodes) if name and name in found)
+    return tuple(found[name] for name in names if name and name in found)
 
 
-def as_seed_edges(given: Any, dataset: Dataset) -> tuple[EdgeType | None, IdArray]:
-    """The edge type of the seed edges, None without types, and these, (2, n) int64.
+def as_seed_edges(given: Any, dataset: Dataset) -> tuple[EdgeType, IdArray]:
+    """The edge type of the seed edges, and these, (2, n) int64.
 
     All edges, and a split, come in the order of the edge list if it is known.
 
@@ -317,12 +307,12 @@ def as_seed_edges(given: Any, dataset: Dataset) -> tuple[EdgeType | None, IdArra
         If an end is out of range.
     """
     kind, edges = _type_and_edges(given, dataset)
-    store = dataset.edges[EDGES if kind is None else kind]
+    store = dataset.edges[kind]
     if edges is None:
         return kind, store.all_edges()
     if isinstance(edges, str):
         if edges not in store.splits:
-            owner = "the dataset" if kind is None else f"the edge type {kind}"
+            owner = f"the edge type {kind}" if dataset.is_typed else "the dataset"
             raise ValueError(
                 f"edge_label_index={edges!r} is no split of the edges of {owner}: there are "
                 f"{sorted(store.splits)}"
@@ -342,8 +332,8 @@ def as_seed_edges(given: Any, dataset: Dataset) -> tuple[EdgeType | None, IdArra
     )
 
 
-def _type_and_edges(given: Any, dataset: Dataset) -> tuple[EdgeType | None, Any]:
-    """An edge type, None without types; and its seed edges, None for all, or a split's name."""
+def _type_and_edges(given: Any, dataset: Dataset) -> tuple[EdgeType, Any]:
+    """An edge type and its seed edges, None for all, or a split's name."""
     is_pair = isinstance(given, (tuple, list)) and len(given) > 0
     if not dataset.is_typed:
         if is_pair and _is_name(given[0]):
@@ -351,7 +341,7 @@ def _type_and_edges(given: Any, dataset: Dataset) -> tuple[EdgeType | None, Any]
                 f"edge_label_index names the edge type {given[0]!r}, and the dataset has none: "
                 f"give the (2, n) edges alone, or None for all"
             )
-        return None, given
+        return EDGES, given
     unknown = None
     for name, edges in [(given, None), *([tuple(given)] if is_pair and len(given) == 2 else [])]:
         if _is_name(name):
@@ -422,36 +412,14 @@ def as_seed_weights(seed_weights: Any, labels: Callable[[], npt.NDArray[Any]]) -
 
 # --- attributes that drive sampling
 
-# The field of `Driving`, the option of gz.build, and other names where there is one such attribute.
-_DRIVING = {
+# The field of `SampledBy`, the option of gz.build, and other names where there is only one.
+_SAMPLED_BY = {
     "weight_attr": ("weight", "weight_attrs", ("edge_weight", "weight")),
     "time_attr": ("time", "time_attrs", ("edge_time", "time", "timestamp")),
 }
 
 
-@dataclass(frozen=True)
-class _Drivers:
-    """The attributes that drive the sampling along the edges of a type."""
-
-    edge_type: EdgeType
-    weight: str | None
-    time: str | None
-    time_level: str
-
-
-def _drivers(dataset: Dataset) -> list[_Drivers]:
-    return [
-        _Drivers(
-            kind,
-            None if edges.graph.weights is None else edges.driving.weight,
-            None if edges.graph.times is None else edges.driving.time,
-            edges.driving.time_level,
-        )
-        for kind, edges in dataset.edges.items()
-    ]
-
-
-def driving_attribute(dataset: Dataset, argument: str, name: str | None) -> str | None:
+def sampling_attribute(dataset: Dataset, argument: str, name: str | None) -> str | None:
     """The attribute that is to drive the sampling, by its name in the dataset; None if `name` is.
 
     Parameters
@@ -470,8 +438,8 @@ def driving_attribute(dataset: Dataset, argument: str, name: str | None) -> str 
     """
     if name is None:
         return None
-    kind, option, aliases = _DRIVING[argument]
-    drivers = {each.edge_type: getattr(each, kind) for each in _drivers(dataset)}
+    kind, option, aliases = _SAMPLED_BY[argument]
+    drivers = {key: getattr(edges.sampled_by, kind) for key, edges in dataset.edges.items()}
     names: list[str] = sorted({each for each in drivers.values() if each is not None})
     of_nodes = {each for nodes in dataset.nodes.values() for each in nodes.attributes}
     of_edges = {each for edges in dataset.edges.values() for each in edges.attributes}
@@ -506,102 +474,45 @@ def driving_attribute(dataset: Dataset, argument: str, name: str | None) -> str 
 
 # --- names of arguments
 
-_BOTH = ("NeighborLoader", "LinkNeighborLoader")
 # Arguments of PyG's loaders and of torch's DataLoader that have no effect here, and why.
 NO_EFFECT = {
     "is_sorted": "neighbour lists are sorted when they are built",
     "filter_per_worker": "rows are always gathered where the batch was sampled",
     "pin_memory_device": "deprecated in torch, which uses the current accelerator",
 }
-# Those that are refused: what to use instead, and which loaders would have them.
+# Those that are refused, and what to use instead.
 REFUSED = {
     "transform_sampler_output": (
-        "use transform, which gets the batch with its n_id, edge_index and e_id",
-        _BOTH,
+        "use transform, which gets the batch with its n_id, edge_index and e_id"
     ),
-    "neighbor_sampler": (
-        "the dataset brings its own sampler: leave it out; gz.NeighborSampler samples without a "
-        "loader",
-        _BOTH,
-    ),
-    "node_sampler": ("the dataset brings its own sampler: leave it out", _BOTH[:1]),
-    "link_sampler": ("the dataset brings its own sampler: leave it out", _BOTH[1:]),
-    "custom_cls": ("use transform, which may return an object of any class", _BOTH),
+    "neighbor_sampler": "the dataset brings its own sampler: leave it out",
+    "node_sampler": "the dataset brings its own sampler: leave it out",
+    "link_sampler": "the dataset brings its own sampler: leave it out",
+    "custom_cls": "use transform, which may return an object of any class",
     "sampler": (
-        "use input_nodes or edge_label_index with shuffle, seed_weights=, or distributed=True",
-        _BOTH,
+        "use input_nodes or edge_label_index with shuffle, seed_weights=, or distributed=True"
     ),
-    "batch_sampler": ("use batch_size, shuffle and drop_last", _BOTH),
+    "batch_sampler": "use batch_size, shuffle and drop_last",
     "collate_fn": (
         "use transform, which gets the batch; for your own collate function, the open form: "
-        "gz.NeighborDataset in a DataLoader",
-        _BOTH,
+        "gz.NeighborDataset in a DataLoader"
     ),
-    "in_order": (
-        "batches come in their order, which makes them repeatable: leave it out",
-        _BOTH,
-    ),
+    "in_order": "batches come in their order, which makes them repeatable: leave it out",
 }
 # Values with which a refused argument asks for nothing.
 _NEUTRAL: dict[str, Any] = {"in_order": True}
 
-# What users of one interface type in the other one.
-_OTHER_NAMES = {
-    "fanouts": "num_neighbors",
-    "seeds": "input_nodes",
-    "weighted": "weight_attr='edge_weight'",
-    "amount": "neg_sampling=(mode, amount)",
-    "src_weight": "neg_sampling=(mode, amount, src_weight, dst_weight)",
-    "dst_weight": "neg_sampling=(mode, amount, src_weight, dst_weight)",
-}
-_OF_DATASETS = {
-    "num_neighbors": "fanouts",
-    "input_nodes": "seeds",
-    "data": "dataset, the first argument",
-    "time_attr": "input_time: the times that the build chose drive the sampling by any name",
-    "weight_attr": "weighted=True: the weights that the build chose drive the sampling by any name",
-    "directed": "subgraph_type='induced', which is what directed=False meant",
-    "neg_sampling_ratio": "neg_sampling='binary', amount=ratio",
-    "num_workers": "the DataLoader's num_workers",
-    "pin_memory": "the DataLoader's pin_memory",
-    "persistent_workers": "the DataLoader's persistent_workers",
-    "transform": "a collate_fn that calls gz.Collate(ds) first",
-}
+# Arguments that the two forms, ready-made loaders and datasets, call by different names.
+_TWO_NAMES = (
+    ("num_neighbors", "fanouts"),
+    ("input_nodes", "seeds"),
+    ("time_attr", "input_time"),
+    ("weight_attr", "weighted"),
+)
 
 
-def check_keywords(loader: str, options: Mapping[str, Any], known: Iterable[str]) -> None:
-    """Refuses keywords that a loader does not have, and those that it does not take.
-
-    Parameters
-    ----------
-    loader : str
-        "NeighborLoader" or "LinkNeighborLoader".
-    options : mapping
-        Keywords that are not in its signature, with their values.
-    known : iterable of str
-        Those that are.
-
-    Raises
-    ------
-    TypeError
-        That says what to use instead, or which names are close.
-    """
-    refused = {name: note for name, (note, loaders) in REFUSED.items() if loader in loaders}
-    for name, value in options.items():
-        if name == "data" or name in NO_EFFECT:
-            continue
-        if name in refused:
-            if value != _NEUTRAL.get(name):
-                raise TypeError(f"{loader} takes no {name}: {refused[name]}")
-            continue
-        what = f"{loader} has no argument {name!r}"
-        if name in _OTHER_NAMES:
-            raise TypeError(f"{what}: use {_OTHER_NAMES[name]}")
-        raise TypeError(what + _closest(name, {*known, *refused, *NO_EFFECT, "data"}))
-
-
-class DatasetOptions(SamplingOptions, total=False):
-    """The options that datasets of nodes and of edges share; see `NeighborDataset`."""
+class SeedOptions(TypedDict, total=False):
+    """The options of every dataset of seeds; see `NeighborDataset`."""
 
     batch_size: int
     shuffle: bool
@@ -617,38 +528,78 @@ class DatasetOptions(SamplingOptions, total=False):
     even: bool
 
 
-def refuse_keywords(dataset: type, options: Iterable[str]) -> None:
-    """Refuses keywords that a dataset of seeds does not have, such as those of PyG's loaders.
+class DatasetOptions(SamplingOptions, SeedOptions, total=False):
+    """The options that datasets of nodes and of edges share; see `NeighborDataset`."""
 
-    Parameters
-    ----------
-    dataset : type
-        Its class.
-    options : iterable of str
-        Names that are not in its signature.
+
+class DataLoaderOptions(TypedDict, total=False):
+    """The options of torch's DataLoader that a ready-made loader has as well."""
+
+    num_workers: int
+    pin_memory: bool
+    persistent_workers: bool
+    prefetch_factor: int | None
+    timeout: float
+    worker_init_fn: Callable[[int], None] | None
+    multiprocessing_context: Any
+    generator: Any
+
+
+class LoaderOptions(DatasetOptions, DataLoaderOptions, total=False):
+    """Options of ready-made loaders of nodes and of edges; see `NeighborLoader`."""
+
+    time_attr: str | None
+    weight_attr: str | None
+    directed: bool
+    input_id: Any
+    seed_weights: Any
+    transform: Callable[[Any], Any] | None
+
+
+class NeighborLoaderOptions(LoaderOptions, total=False):
+    """The options of `NeighborLoader`."""
+
+    input_time: Any
+
+
+class LinkNeighborLoaderOptions(LoaderOptions, total=False):
+    """The options of `LinkNeighborLoader`."""
+
+    edge_label_time: Any
+    neg_sampling: Any
+    neg_sampling_ratio: float | None
+    exclude_seed_edges: bool | Sequence[Any]
+
+
+def check_loader_keywords(loader: type, given: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Refuses keywords that a ready-made loader does not have, or does not take.
 
     Raises
     ------
     TypeError
-        That says which name it has here, or which names are close.
+        That says what to use instead.
     """
-    shared = DatasetOptions.__annotations__.keys()
-    for name in options:
-        if name in shared:
-            continue
-        what = f"{dataset.__name__} has no argument {name!r}"
-        if name in _OF_DATASETS:
-            raise TypeError(
-                f"{what}: use {_OF_DATASETS[name]} (gz.NeighborLoader and gz.LinkNeighborLoader "
-                f"have PyG's names)"
-            )
-        own = set(inspect.signature(dataset).parameters) - {"options"}
-        raise TypeError(what + _closest(name, own | shared))
+    for name, value in given.items():
+        if name in REFUSED and value != _NEUTRAL.get(name):
+            raise TypeError(f"{loader.__name__} takes no {name}: {REFUSED[name]}")
+    check_keywords(loader, given, {*known, *REFUSED, *NO_EFFECT, "data"})
 
 
-def _closest(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, sorted(known))
-    return f": did you mean {' or '.join(close)}?" if close else ""
+def check_keywords(owner: type, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuses keywords that a class does not have.
+
+    Raises
+    ------
+    TypeError
+        That says which names it has, the closest if there are any.
+    """
+    known = sorted({*known, *inspect.signature(owner).parameters} - {"options"})
+    for name in given:
+        if name not in known:
+            other = {one: two for pair in _TWO_NAMES for one, two in (pair, pair[::-1])}.get(name)
+            close = [other] if other in known else difflib.get_close_matches(name, known)
+            answer = f"did you mean {' or '.join(close)}?" if close else f"it has {known}"
+            raise TypeError(f"{owner.__name__} has no argument {name!r}: {answer}")
 
 
 # --- tuned prefetch
@@ -681,7 +632,7 @@ def prefetch_of(dataset: Dataset, given: Prefetch | None) -> tuple[Prefetch, str
         return Prefetch(), f"{TUNING_NAME} is not used: {why}" if why else ""
     tuned = dataset.tuning
     try:
-        prefetch = as_tuned(tuned)
+        prefetch = Prefetch(**tuned.prefetch)
     except (TypeError, ValueError) as error:
         warnings.warn(
             f"{tuned.path} is ignored: {error}; remove it, and run graphzero tune again",
@@ -689,22 +640,14 @@ def prefetch_of(dataset: Dataset, given: Prefetch | None) -> tuple[Prefetch, str
             stacklevel=user_line(),
         )
         return Prefetch(), f"{TUNING_NAME} is not used: it is corrupt"
-    size = sum(mapping.size for mapping in dataset.mappings)
-    if note := memory_note(tuned.available, available_memory(), size):
-        return Prefetch(), f"{TUNING_NAME} is not used: {note}"
+    least, most = suitable_memory(tuned.available, sum(each.size for each in dataset.mappings))
+    now = available_memory()
+    if now < least or (most is not None and now > most):
+        amounts = (
+            f"{format_bytes(tuned.available)} of memory, and {format_bytes(now)} are available"
+        )
+        return Prefetch(), f"{TUNING_NAME} is not used: it is for {amounts}"
     return prefetch, f"as tuned on {tuned.date[:10]} ({TUNING_NAME})"
-
-
-def as_tuned(tuned: Tuning) -> Prefetch:
-    """The options that were chosen.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If these are none.
-    """
-    fields: dict[str, Any] = tuned.prefetch
-    return Prefetch(**fields)
 
 
 def suitable_memory(tuned: int, size: int) -> tuple[int, int | None]:
@@ -721,19 +664,3 @@ def suitable_memory(tuned: int, size: int) -> tuple[int, int | None]:
     if tuned >= plenty:
         return min(least, plenty), None
     return least, math.floor(_MOST_MEMORY * tuned)
-
-
-def memory_note(tuned: int, now: int, size: int) -> str:
-    """Why options that were tuned with some memory do not suit what is available; empty if they do.
-
-    Parameters
-    ----------
-    tuned, now : int
-        Bytes that were available to the trials, and are to this process.
-    size : int
-        Bytes of the dataset.
-    """
-    least, most = suitable_memory(tuned, size)
-    if least <= now and (most is None or now <= most):
-        return ""
-    return f"it is for {format_bytes(tuned)} of memory, and {format_bytes(now)} are available"

@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from multiprocessing.context import get_spawning_popen
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ from graphzero.graph.user_input import as_threads
 from graphzero.sampling.order import Share, even_rounds
 from graphzero.units import MOST_COUNT, as_count
 
-VERSION = 2  # 1 did not say which graph it was taken on
+VERSION = 2
 GRAPH = "graph"  # the option that identifies it
 
 State = dict[str, Any]
@@ -78,14 +78,8 @@ class Progress:
 
     def state(self, options: Mapping[str, Any]) -> State:
         """The dict to store; `options` are what the batches are a function of."""
-        return {
-            "version": VERSION,
-            "epoch": self.epoch,
-            "first": self.first,
-            "taken": self.taken,
-            **asdict(self.share),
-            "options": dict(options),
-        }
+        numbers = {"epoch": self.epoch, "first": self.first, "taken": self.taken}
+        return {"version": VERSION, **numbers, **asdict(self.share), "options": dict(options)}
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
@@ -98,30 +92,19 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def _check(state: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-    if state.get("version") == 1:
+    if state.get("version") != VERSION:  # 1 did not say which graph it was taken on
         raise ValueError(
-            "a state of version 1 does not say which graph it was taken on, so that its remaining "
-            f"batches are unknown: begin its epoch anew, with set_epoch({state.get('epoch')!r})"
-        )
-    if state.get("version") != VERSION:
-        raise ValueError(
-            f"a state of version {state.get('version')!r} cannot be resumed here: "
-            f"this graphzero reads version {VERSION}"
+            f"a state of version {state.get('version')!r} cannot be resumed here, where states "
+            f"have version {VERSION}: begin its epoch anew, with set_epoch({state.get('epoch')!r})"
         )
     taken_with = state.get("options")
     if not isinstance(taken_with, Mapping):
         raise ValueError("the state does not say with which options it was taken")
-    differing = differences(taken_with, options)
-    if all(each.startswith(f"{GRAPH} (") for each in differing) and differing:
+    if differing := differences(taken_with, options):
         raise ValueError(
-            f"the state was taken on another graph: {', '.join(differing)}. The files hold other "
-            "edges, or their nodes in another order, so that the batches are others: resume with "
-            "the dataset as it was, or begin the epoch anew with set_epoch"
-        )
-    if differing:
-        raise ValueError(
-            f"the state was taken with other options: {', '.join(differing)}: "
-            "the remaining batches need the options of those before them"
+            f"the state was taken with other options: {', '.join(differing)} (graph: other edges, "
+            "or nodes in another order). The remaining batches need those of the batches before "
+            "them: resume with the same dataset and options, or begin the epoch anew with set_epoch"
         )
 
 
@@ -215,7 +198,9 @@ def read_position(state: Mapping[str, Any], options: Mapping[str, Any], total: i
     }
     if len(begun) > 1 or {p.share.worker for p in workers} != set(range(share.num_workers)):
         raise ValueError("the state must hold all workers of one rank, in the same epoch")
-    taken = sum(progress.taken for progress in workers) + _since_snapshot(state)
+    taken = sum(progress.taken for progress in workers)
+    if "_steps_since_snapshot" in state:  # which a StatefulDataLoader counts
+        taken += _count(state, "_steps_since_snapshot")
     return Position(first.epoch, min(total, first.first + taken * share.world_size))
 
 
@@ -227,11 +212,6 @@ def _progresses(state: Any) -> Iterator[Mapping[str, Any]]:
         else:
             for value in state.values():
                 yield from _progresses(value)
-
-
-def _since_snapshot(state: Mapping[str, Any]) -> int:
-    """Batches that a StatefulDataLoader counts since its last snapshot of the states."""
-    return _count(state, "_steps_since_snapshot") if "_steps_since_snapshot" in state else 0
 
 
 MOST_EPOCH = 1 << 62
@@ -695,8 +675,7 @@ class Ranks:
             )
 
 
-@dataclass(frozen=True)
-class ParentGroup:
+class ParentGroup(NamedTuple):
     """The process group of a process that spawns DataLoader workers: these have none.
 
     Attributes
@@ -709,11 +688,6 @@ class ParentGroup:
 
     pid: int
     group: tuple[int, int] | None
-
-    @classmethod
-    def of_this_process(cls) -> ParentGroup | None:
-        """That of this process while it spawns another; None while it pickles for other ends."""
-        return cls(os.getpid(), current_group()) if is_spawning() else None
 
 
 def is_spawning() -> bool:

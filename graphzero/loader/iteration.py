@@ -1,27 +1,30 @@
 """One iteration over mini-batches: plan, sample, fetch and place rows, hand out.
 
-`SeedBatches` says which mini-batches an epoch has. `BatchIterator` hands them out, and counts them;
+`SeedDataset` says which mini-batches an epoch has. `BatchIterator` hands them out, and counts them;
 `prepare_batches` prepares them in background threads.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
+from copy import copy
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
-from typing import Any, NamedTuple
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from torch.utils.data import IterableDataset
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.user_input import IdArray, as_threads
+from graphzero.graph.user_input import IdArray, as_seed, as_threads
 from graphzero.io.memory import (
     BUDGET,
     check_shared_memory,
@@ -41,16 +44,25 @@ from graphzero.io.session import (
 from graphzero.loader.arguments import prefetch_of
 from graphzero.loader.epochs import (
     GRAPH,
+    Epochs,
+    ParentGroup,
+    Position,
     Progress,
+    Ranks,
     State,
     check_share,
+    current_group,
+    current_share,
     default_threads,
     in_worker,
+    is_spawning,
+    read_position,
     read_progress,
 )
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.profiler import LoopRanges
-from graphzero.loader.stats import BatchStats, Loop
+from graphzero.loader.stats import BatchStats, hand_out
+from graphzero.sampling.negatives import WeightedDraws
 from graphzero.sampling.order import (
     Share,
     batch_ids,
@@ -59,9 +71,12 @@ from graphzero.sampling.order import (
     num_batches,
 )
 from graphzero.sampling.sampler import HopReadAhead, NeighborSampler, TypedSubgraph
-from graphzero.sampling.threads import Pipeline, Stage
+from graphzero.sampling.threads import Stage
 from graphzero.store.mapped_file import mincore_is_honest
 from graphzero.units import as_count
+
+if TYPE_CHECKING:
+    from graphzero.graph.user_input import SamplingOptions, Unpack
 
 try:
     import resource
@@ -71,8 +86,8 @@ except ImportError:  # no such module outside of Unix
 _PLENTY_SHARED = 4 << 30  # bytes: in so much shared memory, the mini-batches of workers fit
 
 
-class SeedBatches:
-    """The mini-batches of an epoch as a function of options; it holds no position and no thread.
+class SeedDataset(IterableDataset[SampledBatch]):
+    """What datasets of seeds have in common: mini-batches as a function of options, and the epoch.
 
     A subclass says how many seeds there are, and samples the mini-batch of some of them.
 
@@ -91,6 +106,7 @@ class SeedBatches:
     num_threads : int or None
     input_time : (num_seeds,) int64 or None
         The times of the seeds, in subclasses whose seeds have times.
+    ranks : Ranks
     queued : int
         Mini-batches that each DataLoader worker prepares ahead: its ``prefetch_factor``.
     """
@@ -102,9 +118,10 @@ class SeedBatches:
     def __init__(
         self,
         dataset: Dataset,
-        sampler: NeighborSampler,
         num_seeds: int,
+        fanouts: Any,
         *,
+        seed: int = 0,
         batch_size: int = 1024,
         shuffle: bool = False,
         drop_last: bool = False,
@@ -112,11 +129,21 @@ class SeedBatches:
         gather: Sequence[str] | None = None,
         feature_dtype: npt.DTypeLike | None = None,
         num_threads: int | None = None,
+        distributed: bool | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        even: bool = True,
+        **sampling: Unpack[SamplingOptions],
     ) -> None:
         super().__init__()
+        if dataset.is_typed and dataset.neighbors == "out":
+            raise ValueError(
+                "mini-batches of a typed graph need in-neighbours, along whose edges messages "
+                "flow: build the dataset with neighbors='in', or give the edge types in reverse"
+            )
         dataset.warn_of_direction()
         self.dataset = dataset
-        self.sampler = sampler
+        self.sampler = NeighborSampler(dataset, fanouts, seed=seed, num_threads=1, **sampling)
         self.num_seeds = num_seeds
         self.batch_size = as_count(batch_size, "batch_size")
         self.shuffle = bool(shuffle)
@@ -125,6 +152,29 @@ class SeedBatches:
         self.feature_dtype = _as_feature_dtype(feature_dtype)
         self.prefetch, self.prefetch_note = prefetch_of(dataset, prefetch)
         self.num_threads = None if num_threads is None else as_threads(num_threads)
+        self._weights: WeightedDraws | None = None
+        self.ranks = Ranks(distributed, rank, world_size, even)
+        self._epochs = Epochs()
+        self.parent: ParentGroup | None = None  # in a process that was spawned
+
+    def weigh_seeds(self, weights: Any) -> None:
+        """Draws the seeds of every epoch by weight, as torch's ``WeightedRandomSampler`` does.
+
+        An epoch has as many draws as there are seeds: a seed may come several times, or not at all.
+
+        Raises
+        ------
+        ValueError
+            If there is not one for each seed, if one is negative or not finite, or if all are 0.
+        """
+        self._weights = WeightedDraws(weights, self.num_seeds, "seed_weights", "seeds")
+
+    def reseed(self, seed: int) -> None:
+        """Changes the seed; in a copy of the sampler, which iterations may be using."""
+        self.sampler = copy(self.sampler)
+        self.sampler.seed = as_seed(seed)
+        for cached in ("options", "state_options"):
+            self.__dict__.pop(cached, None)
 
     def sample(
         self,
@@ -192,6 +242,7 @@ class SeedBatches:
             "drop_last": self.drop_last,
             **asdict(self.sampler.sampling),
             "seed": self.sampler.seed,
+            **({} if self._weights is None else {"seed_weights_crc": self._weights.crc}),
         }
 
     @cached_property
@@ -215,11 +266,195 @@ class SeedBatches:
 
     def epoch_order(self, epoch: int) -> IdArray:
         """Positions in the seed array in the order of an epoch, (num_seeds,) int64."""
-        return epoch_order(self.num_seeds, self.shuffle, self.sampler.seed, epoch)
+        seed = self.sampler.seed
+        if self._weights is None or self.num_seeds == 0:
+            return epoch_order(self.num_seeds, self.shuffle, seed, epoch)
+        stream = _core.stream(_core.key("shuffle", seed, epoch, 0), 0)
+        return self._weights.items(_core.draws(stream, self.num_seeds))
 
     def positions(self, epoch: int, batch: int) -> IdArray:
         """Positions in the seed array of one mini-batch, (batch_size,) int64."""
-        return batch_positions(self.epoch_order(epoch), batch, self.batch_size)
+        return self.positions_of(self.epoch_order(epoch), batch)
+
+    def positions_of(self, order: IdArray, batch: int) -> IdArray:
+        """`positions` in an order of the seeds."""
+        return batch_positions(order, batch, self.batch_size)
+
+    # --- the epoch
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next pass: while a pass runs, of the one after it."""
+        return self.position.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch of the next pass, in workers as well; those after it count on.
+
+        A pass begins when ``iter`` is called, of the dataset or of a ``DataLoader`` over it. It is
+        a whole epoch, unless it is the one that `resume` continues.
+
+        Without it, a pass in this process is the epoch after the one before; the first one is epoch
+        0. Passes of DataLoader workers have epochs that follow from torch's seed then: other
+        batches in each pass. Ranks that share an epoch need `set_epoch` with workers.
+
+        Parameters
+        ----------
+        epoch : int
+            At least 0; also that of an earlier pass, which is then repeated.
+
+        Raises
+        ------
+        RuntimeError
+            If accelerate calls this, and would divide the batches among the processes.
+        """
+        _refuse_accelerate()
+        epoch = as_count(epoch, "epoch", 0)
+        here = self.position
+        self._epochs.choose(here if here.epoch == epoch else Position(epoch, 0))
+
+    def state_after(self, taken: int) -> State:
+        """State for `resume`, after the training loop has taken some batches of the running pass.
+
+        The running pass is the one that began last; if none has begun since `set_epoch` or
+        `resume`, it is the next one. With DataLoader workers, call `set_epoch` before each pass.
+
+        It is not called ``state_dict``, because a ``StatefulDataLoader`` would then restore the
+        dataset's epoch over the one that `set_epoch` has chosen since.
+
+        Parameters
+        ----------
+        taken : int
+            Batches that the loop of this rank was given since it began to iterate over a
+            ``DataLoader`` of this dataset. The other ranks must be in step. Batches that were
+            prepared and not given do not count. A ``StatefulDataLoader`` counts by itself: store
+            its state.
+
+        Returns
+        -------
+        dict
+            Plain numbers, strings and lists.
+
+        Raises
+        ------
+        RuntimeError
+            If DataLoader workers may have begun the pass, and `set_epoch` was not called. If they
+            begin another one after ``state_after(0)`` without it, the pass raises this error.
+        """
+        taken = as_count(taken, "taken", 0)
+        _, world_size = self.rank_and_size
+        here = self._epochs.last(taken)
+        done = min(self.num_batches, here.batches + taken * world_size)
+        return replace(here, batches=done).state(self.state_options)
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Resumes an interrupted epoch, with any number of ranks and workers.
+
+        Every rank loads the same state, that of rank 0. The next pass yields the remaining batches
+        of the state's epoch, unless `set_epoch` chooses another one. The pass after it is the next
+        epoch, and whole. ``len`` is still that of a whole epoch.
+
+        Parameters
+        ----------
+        state : mapping
+            From `state_after`, from the ``state_dict`` of an iterator of this dataset, or from
+            that of a ``StatefulDataLoader``.
+
+        Raises
+        ------
+        ValueError
+            If it is not such a state, or was taken on another graph, with another seed, batch_size,
+            ...; the message names them.
+        """
+        self._epochs.choose(read_position(state, self.state_options, self.num_batches))
+
+    def __len__(self) -> int:
+        """Batches of this rank in a whole epoch, over all its workers.
+
+        Raises
+        ------
+        ValueError
+            As at the beginning of an iteration, if it is not known how ranks share the epoch.
+        """
+        share = Share(*self._checked_rank())
+        even, drop_last = self.ranks.even, self.drop_last
+        return len(batch_ids(self.num_batches, share, even=even, drop_last=drop_last))
+
+    @property
+    def position(self) -> Position:
+        """Where the next pass begins, over all ranks."""
+        return self._epochs.next
+
+    @property
+    def rank_and_size(self) -> tuple[int, int]:
+        """Rank of this process, and the number of ranks that share an epoch."""
+        return self.ranks.find(self.parent)
+
+    def _checked_rank(self) -> tuple[int, int]:
+        """`rank_and_size`; says what `even` does to the epoch, once and by one rank."""
+        rank, world_size = self.rank_and_size
+        self.ranks.check_rounds(self.num_batches, rank, world_size, self.drop_last, self._epochs)
+        return rank, world_size
+
+    def __getstate__(self) -> dict[str, Any]:
+        parent = ParentGroup(os.getpid(), current_group()) if is_spawning() else None
+        return {**self.__dict__, "parent": parent}
+
+    def __copy__(self) -> SeedDataset:
+        copied = self.__class__.__new__(self.__class__)
+        copied.__dict__.update(self.__dict__, _epochs=copy(self._epochs))
+        return copied
+
+    def begin_pass(self) -> Progress:
+        """Begins a pass in this process, whose workers `iterate`: its epoch, position and rank."""
+        self.dataset.require_unedited(self.gather)
+        share = Share(*self._checked_rank())
+        here = self._epochs.begin(shared_by_ranks=False).position
+        return Progress(here.epoch, here.batches, 0, share)
+
+    def iterate(self, progress: Progress) -> BatchIterator:
+        """A worker's share of a pass that `begin_pass` has begun, in the parent or here."""
+        return BatchIterator(self, progress, even=self.ranks.even)
+
+    def __iter__(self) -> BatchIterator:
+        self.dataset.require_unedited(self.gather)
+        share = current_share(*self._checked_rank())
+        begun = self._epochs.begin(shared_by_ranks=share.world_size > 1)
+        here = begun.position
+        return BatchIterator(
+            self,
+            Progress(here.epoch, here.batches, 0, share),
+            even=self.ranks.even,
+            on_load=partial(self._epochs.load, begun),
+            check=None if share.num_workers == 1 else partial(self._epochs.check, begun),
+        )
+
+
+# Classes of accelerate.data_loader: of the first, each process takes some items of every round;
+# the second cuts the tensors of a batch into a piece for each process.
+_WRAPPERS = ("IterableDatasetShard", "DataLoaderDispatcher")
+
+
+def _refuse_accelerate() -> None:
+    """Raises an error if the caller was called by a wrapper of accelerate that divides batches.
+
+    accelerate leaves no other trace: it makes a DataLoader of its own over the dataset, and tells
+    the dataset the epoch before each pass.
+
+    Raises
+    ------
+    RuntimeError
+        That says what to pass to ``prepare``.
+    """
+    caller = sys._getframe(2)
+    if not str(caller.f_globals.get("__name__")).startswith("accelerate."):
+        return
+    if type(caller.f_locals.get("self")).__name__ in _WRAPPERS:
+        raise RuntimeError(
+            "accelerate would divide the batches of this dataset among the processes, which "
+            "the dataset does by itself. Keep its DataLoader out of prepare: model, optimizer = "
+            "accelerator.prepare(model, optimizer). Make the dataset with distributed=True (and "
+            "even=False for evaluation), and move each batch: batch.to(accelerator.device)"
+        )
 
 
 def _as_feature_dtype(value: Any) -> np.dtype[Any] | None:
@@ -254,7 +489,7 @@ def _as_names(gather: Sequence[str] | None, dataset: Dataset) -> tuple[str, ...]
 
 
 def start_session(
-    batches: SeedBatches, share: Share, epoch: int, numbers: Sequence[int]
+    batches: SeedDataset, share: Share, epoch: int, numbers: Sequence[int]
 ) -> Session:
     """The session of an iteration over the mini-batches with some numbers; one for each process.
 
@@ -278,7 +513,7 @@ def start_session(
 
 
 def plan_iteration(
-    batches: SeedBatches, share: Share, epoch: int, numbers: Sequence[int]
+    batches: SeedDataset, share: Share, epoch: int, numbers: Sequence[int]
 ) -> IOPlan:
     """How an iteration reads, see `start_session`."""
     plan = make_plan(batches.prefetch, _probe(batches, share, epoch, numbers))
@@ -290,7 +525,7 @@ def plan_iteration(
     return replace(plan, reason=f"{plan.reason}; {note}")
 
 
-def _probe(batches: SeedBatches, share: Share, epoch: int, numbers: Sequence[int]) -> Estimate:
+def _probe(batches: SeedDataset, share: Share, epoch: int, numbers: Sequence[int]) -> Estimate:
     """Sizes of the files; where they matter, also the size of the first mini-batch."""
     files, sources = batches.topology, batches.row_sources(epoch)
     topology = sum(file.num_bytes for file in files)
@@ -388,27 +623,21 @@ class _Item:
 
     number: int
     batch: SampledBatch
-    io: str
+    costs: dict[str, Any]  # fields of its `BatchStats`
     requests: list[Future[PagesRequested]] = field(default_factory=list)
     fetched: dict[RowKey, Fetched] = field(default_factory=dict)
     rows: dict[RowKey, npt.NDArray[Any]] = field(default_factory=dict)
-    sampled: float = 0.0
-    disk: float = 0.0
-    gathered: float = 0.0
-    pages_missed: int = 0
-    topology_missed: int = 0
-    row_bytes: int = 0
     finished: float = 0.0  # when the last stage was
 
     def gather(self, work: float, disk: float) -> None:
-        self.gathered += work
-        self.disk += disk
+        self.costs["gathered"] += work
+        self.costs["disk"] += disk
 
 
 class Preparation:
     """The stages of an iteration, which run in threads of its session."""
 
-    def __init__(self, batches: SeedBatches, session: Session, epoch: int) -> None:
+    def __init__(self, batches: SeedDataset, session: Session, epoch: int) -> None:
         self._batches = batches
         self._session = session
         self._epoch = epoch
@@ -417,7 +646,7 @@ class Preparation:
 
     def sample(self, number: int) -> _Item:
         """Samples a mini-batch, and requests the pages of its rows."""
-        positions = batch_positions(self._order, number, self._batches.batch_size)
+        positions = self._batches.positions_of(self._order, number)
         begun = moment()
         batch = self._batches.sample(
             positions,
@@ -426,9 +655,10 @@ class Preparation:
             readahead=self._session.topology.hop_readahead(),
         )
         sampled = moment()
-        item = _Item(number, batch, self._session.describe())
-        item.topology_missed = batch.by_type.pages_missed
-        item.sampled, item.disk = spent(begun, sampled, has_read=item.topology_missed > 0)
+        missed = batch.by_type.pages_missed
+        work, disk = spent(begun, sampled, has_read=missed > 0)
+        costs = {"sampled": work, "disk": disk, "gathered": 0.0, "topology_missed": missed}
+        item = _Item(number, batch, {**costs, "io": self._session.describe()})
         item.requests = self._session.rows.submit(number, batch.by_type)
         if item.requests:  # otherwise it was no work, and the clocks see how threads take turns
             item.gather(*spent(sampled, moment(), has_read=False))
@@ -449,7 +679,7 @@ class Preparation:
         finally:
             rows.finish(requested)
         read_past = sum(map(pages_read, item.fetched.values()))
-        item.pages_missed = missing + read_past
+        item.costs["pages_missed"] = missing + read_past
         end = moment()
         if read_past:  # past the page cache: rows are copied when they are placed
             item.gather(0.0, end.wall - after.wall)
@@ -467,14 +697,14 @@ class Preparation:
         end = moment()
         item.gather(*spent(begun, end, has_read=False))
         item.finished = end.wall
-        item.row_bytes = sum(
+        item.costs["row_bytes"] = sum(
             len(array) * rows.sources[name].store.row_bytes for name, array in item.rows.items()
         )
         return item
 
 
 def prepare_batches(
-    batches: SeedBatches, share: Share, epoch: int, numbers: Sequence[int]
+    batches: SeedDataset, share: Share, epoch: int, numbers: Sequence[int]
 ) -> Generator[SampledBatch, None, None]:
     """The mini-batches with some numbers, prepared in the background by a session of its own."""
     shown = BatchStats(
@@ -495,49 +725,30 @@ def prepare_batches(
             # in memory one more is sampled meanwhile: threads would wait for the rows of another
             lookahead = max(lookahead, stages.threads) + (not session.plan.is_larger)
         prepared = session.run_ahead(work, numbers, lookahead=lookahead)
-        place = None if session.plan.places_ahead else stages.place
-        for batch in _taken(prepared, place, shown):
+        while True:
+            asked = time.perf_counter()
+            item: _Item | None = next(prepared, None)
+            if item is None:
+                return
+            ready, queue_depth = time.perf_counter() - item.finished, prepared.num_finished
+            if not session.plan.places_ahead:
+                stages.place(item)
+            stats = replace(
+                shown,
+                **item.costs,
+                ready=ready,
+                waited=time.perf_counter() - asked,
+                queue_depth=queue_depth,
+                number=item.number,
+                num_seeds=len(item.batch.input_id),
+                num_nodes=item.batch.by_type.total_nodes,
+                num_edges=item.batch.by_type.total_edges,
+            )
+            batch = replace(item.batch, rows=item.rows, stats=stats)
+            del item
             yield batch
             del batch  # its memory is needed for the next one
             session.count_batch()
-
-
-def _taken(
-    prepared: Pipeline, place: Callable[[_Item], _Item] | None, shown: BatchStats
-) -> Iterator[SampledBatch]:
-    """The mini-batches as the consumer takes them, placed by its thread if `place` is given."""
-    while True:
-        asked = time.perf_counter()
-        item: _Item | None = next(prepared, None)
-        if item is None:
-            return
-        ready = time.perf_counter() - item.finished
-        queue_depth = prepared.num_finished
-        if place is not None:
-            place(item)
-        stats = BatchStats(
-            sampled=item.sampled,
-            disk=item.disk,
-            gathered=item.gathered,
-            ready=ready,
-            waited=time.perf_counter() - asked,
-            queue_depth=queue_depth,
-            row_bytes=item.row_bytes,
-            pages_missed=item.pages_missed,
-            topology_missed=item.topology_missed,
-            io=item.io,
-            epoch=shown.epoch,
-            number=item.number,
-            num_seeds=len(item.batch.input_id),
-            num_nodes=item.batch.by_type.total_nodes,
-            num_edges=item.batch.by_type.total_edges,
-            num_workers=shown.num_workers,
-            num_threads=shown.num_threads,
-        )
-        batch = replace(item.batch, rows=item.rows, stats=stats)
-        del item
-        yield batch
-        del batch  # its memory is needed for the next one
 
 
 # --- hand out
@@ -552,7 +763,7 @@ class BatchIterator(Iterator[SampledBatch]):
 
     Parameters
     ----------
-    batches : SeedBatches
+    batches : SeedDataset
     progress : Progress
         Where to begin.
     even : bool
@@ -562,34 +773,29 @@ class BatchIterator(Iterator[SampledBatch]):
         mini-batches left to give.
     check : callable, optional
         Called before each mini-batch, until a state is loaded.
-    observes_loop : bool
-        Whether it times the training loop, as far as that runs in this process.
     """
 
     def __init__(
         self,
-        batches: SeedBatches,
+        batches: SeedDataset,
         progress: Progress,
         *,
         even: bool,
         on_load: Callable[[Progress, bool], object] | None = None,
         check: Callable[[], object] | None = None,
-        observes_loop: bool = False,
     ) -> None:
         self._source = batches
         self._even = even
         self._on_load = on_load
         self._check = check
-        self._loop = Loop(of_dataset=True) if observes_loop and not in_worker() else None
         self._turn = threading.RLock()
         self._ranges = LoopRanges(training=False)
-        self._is_running = False
         self._start(progress)
 
     def _start(self, progress: Progress) -> None:
         self._progress = progress
         self._process: int | None = None  # which has begun the iteration
-        self._is_closed = self._has_failed = False
+        self._has_failed = False
         numbers = self._numbers(progress)
         self._left = len(numbers)
         self._batches = prepare_batches(self._source, progress.share, progress.epoch, numbers)
@@ -623,48 +829,33 @@ class BatchIterator(Iterator[SampledBatch]):
             )
         self._process = os.getpid()
         with self._turn:
-            if self._is_running:
-                raise ValueError("next() was called by a signal handler that interrupted next()")
             if self._has_failed:
                 raise RuntimeError(
                     "this pass has ended with an error: begin another one with iter()"
                 )
-            self._is_running = True
             try:
+                if self._check is not None:
+                    self._check()
                 with self._ranges:
-                    batch = self._next()
+                    batch = next(self._batches)
             except Exception as error:
                 self._has_failed = not isinstance(error, StopIteration)
                 raise
-            finally:
-                self._is_running = False
-                if self._is_closed:
-                    self._batches.close()
             self._progress = replace(self._progress, taken=self._progress.taken + 1)
             self._left -= 1
             if self._left == 0:
                 self._batches.close()
+            hand_out(batch.stats)
             return batch
-
-    def _next(self) -> SampledBatch:
-        if self._check is not None:
-            self._check()
-        if self._loop is not None:
-            return self._loop.next_of(self._batches)
-        return next(self._batches)
 
     def close(self) -> None:
         """Ends the iteration and its threads, after the calls that they are in.
 
-        It waits for a ``next`` that runs in another thread, which still returns its mini-batch. A
-        signal handler that interrupts ``next`` need not wait: ``next`` then ends the iteration. In
+        It waits for a ``next`` that runs in another thread, which still returns its mini-batch. In
         a forked child it does nothing.
         """
-        if self._is_inherited():
-            return
-        self._is_closed = True
-        with self._turn:
-            if not self._is_running:
+        if not self._is_inherited():
+            with self._turn:
                 self._batches.close()
 
     def _is_inherited(self) -> bool:

@@ -16,9 +16,15 @@ from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import IdArray, as_times
 from graphzero.io.row_io import RowKey
-from graphzero.loader.arguments import as_seed_edges, node_times, refuse_keywords
+from graphzero.loader.arguments import (
+    DatasetOptions,
+    as_seed_edges,
+    check_keywords,
+    node_times,
+)
+from graphzero.loader.iteration import SeedDataset
 from graphzero.loader.mini_batch import SampledBatch
-from graphzero.loader.neighbor_dataset import SeedDataset, check_times
+from graphzero.loader.neighbor_dataset import check_times
 from graphzero.sampling.negatives import (
     Candidates,
     WeightedDraws,
@@ -31,12 +37,11 @@ from graphzero.sampling.negatives import (
     pairs_of,
 )
 from graphzero.sampling.sampler import HopReadAhead, NeighborSampler, TypedSubgraph
-from graphzero.store.manifest import EDGES, EdgeType
+from graphzero.store.manifest import EdgeType
 from graphzero.units import as_count
 
 if TYPE_CHECKING:
     from graphzero.graph.user_input import Unpack
-    from graphzero.loader.arguments import DatasetOptions
 
 Mode = Literal["binary", "triplet"] | None
 
@@ -99,13 +104,13 @@ def _as_labels(edge_label: Any, num_edges: int, mode: Mode) -> npt.NDArray[Any] 
     return raised
 
 
-def _excluded_types(dataset: Dataset, of: EdgeType | None, excluded: Any) -> list[EdgeType]:
+def _excluded_types(dataset: Dataset, own: EdgeType, excluded: Any) -> list[EdgeType]:
     """The types of the edges that mini-batches lack between both ends of a seed edge."""
     if not isinstance(excluded, (bool, list)):
         raise ValueError(
             f"exclude_seed_edges must be True, False or a list of edge types, not {excluded!r}"
         )
-    source, relation, target = own = EDGES if of is None else of
+    source, relation, target = own
     if isinstance(excluded, list):
         found = [dataset.edge_type_of(kind) for kind in excluded]
         for kind in found:
@@ -222,7 +227,7 @@ class LinkNeighborDataset(SeedDataset):
         exclude_seed_edges: bool | Sequence[Any] = False,
         **options: Unpack[DatasetOptions],
     ) -> None:
-        refuse_keywords(type(self), options)
+        check_keywords(type(self), options, DatasetOptions.__annotations__)
         self.edge_type, self.edge_label_index = as_seed_edges(edge_label_index, dataset)
         num_edges = self.edge_label_index.shape[1]
         self.neg_sampling = _as_mode(neg_sampling)
@@ -257,7 +262,7 @@ class LinkNeighborDataset(SeedDataset):
         for at, (name, values) in enumerate(weights.items()):
             count = (self._pairs.sources, self._pairs.destinations)[at].num_nodes
             drawn = None if values is None else WeightedDraws(values, count, name, "nodes")
-            kind = "" if self.edge_type is None else self.edge_type[2 * at]
+            kind = self.edge_type[2 * at]
             times = () if self.input_time is None else node_times(self.dataset, kind)
             ends.append(Candidates(count, drawn, times))
         return None if all(end.is_plain for end in ends) else (ends[0], ends[1])
@@ -286,26 +291,22 @@ class LinkNeighborDataset(SeedDataset):
         if self._excluded:
             seed_edges = np.stack([ends.sources[:count], ends.destinations[:count]])
             subgraph = self._without(subgraph, seed_edges)
-        source, target = (None, None) if kind is None else (kind[0], kind[2])
         fields: dict[RowKey, npt.NDArray[Any]] = {}
-
-        def add(of: Any, name: str, values: npt.NDArray[Any]) -> None:
-            fields[name if of is None else (of, name)] = values
-
         if self.neg_sampling == "triplet":
+            source, _, target = kind
             negatives = destinations[count:]
-            add(source, "src_index", sources)
-            add(target, "dst_pos_index", destinations[:count])
             wide = negatives.shape[0] > count
-            add(target, "dst_neg_index", negatives.reshape(count, -1) if wide else negatives)
-            for of in {source, target} if times is not None else ():
-                add(of, "seed_time", np.asarray(times))
-        else:
-            add(kind, "edge_label_index", np.stack([sources, destinations]))
-            if self.edge_label is not None:
-                add(kind, "edge_label", self._labels(positions, sources.shape[0]))
+            fields[source, "src_index"] = sources
+            fields[target, "dst_pos_index"] = destinations[:count]
+            fields[target, "dst_neg_index"] = negatives.reshape(count, -1) if wide else negatives
             if times is not None:
-                add(kind, "edge_label_time", times[ends.of_sources])
+                fields[source, "seed_time"] = fields[target, "seed_time"] = times
+        else:
+            fields[kind, "edge_label_index"] = np.stack([sources, destinations])
+            if self.edge_label is not None:
+                fields[kind, "edge_label"] = self._labels(positions, sources.shape[0])
+            if times is not None:
+                fields[kind, "edge_label_time"] = times[ends.of_sources]
         return SampledBatch(subgraph, positions, fields=fields, input_type=kind)
 
     def _without(self, subgraph: TypedSubgraph, seed_edges: IdArray) -> TypedSubgraph:
@@ -330,7 +331,7 @@ class LinkNeighborDataset(SeedDataset):
         self, subgraph: TypedSubgraph, kind: EdgeType, seed_edges: IdArray
     ) -> npt.NDArray[np.bool_]:
         """Which edges of a type have the two ends of a seed edge, in either direction."""
-        own = EDGES if self.edge_type is None else self.edge_type
+        own = self.edge_type
         # without types, row 0 may have the targets: then both directions are unwanted
         kinds, ends = (kind[0], kind[2]), subgraph.edge_index[kind]
         found = np.ones(ends.shape[1], bool)
@@ -380,7 +381,7 @@ class LinkNeighborDataset(SeedDataset):
     def seed_options(self) -> dict[str, Any]:
         """Checksum of the seed edges, and how negatives are drawn."""
         times = {} if self.input_time is None else {"times_crc": zlib.crc32(self.input_time.data)}
-        typed = {} if self.edge_type is None else {"input_type": list(self.edge_type)}
+        typed = {"input_type": list(self.edge_type)} if self.dataset.is_typed else {}
         ends = zip(("src", "dst"), self._candidates or (), strict=False)
         weighted = {
             f"{name}_weight_crc": end.weights.crc for name, end in ends if end.weights is not None
@@ -426,14 +427,7 @@ class _Ends:
 
 
 def _sample_ends(
-    sampler: NeighborSampler,
-    edge_type: EdgeType | None,
-    ends: _Ends,
-    times: IdArray | None,
-    *,
-    epoch: int,
-    batch: int,
-    readahead: Sequence[HopReadAhead] | None,
+    sampler: NeighborSampler, edge_type: EdgeType, ends: _Ends, times: IdArray | None, **how: Any
 ) -> tuple[TypedSubgraph, IdArray, IdArray]:
     """The neighbourhood of both ends.
 
@@ -446,37 +440,25 @@ def _sample_ends(
     (n,) int64, (m,) int64
         Local ids of the sources and the destinations.
     """
-    source, _, target = EDGES if edge_type is None else edge_type
+    source, _, target = edge_type
+    nodes, links = {source: ends.sources}, {source: ends.of_sources}
+    if source == target:
+        nodes[source] = np.append(ends.sources, ends.destinations)
+        links[source] = np.append(ends.of_sources, ends.of_destinations)
+    else:
+        nodes[target], links[target] = ends.destinations, ends.of_destinations
+    local = {kind: np.arange(len(each)) for kind, each in nodes.items()}
     is_disjoint = times is not None or sampler.sampling.disjoint
-    types = list(dict.fromkeys((source, target)))
-    both = [(ends.sources, ends.of_sources), (ends.destinations, ends.of_destinations)]
-    if len(types) == 1:
-        merged = tuple(np.concatenate(parts) for parts in zip(*both, strict=True))
-        both = [(merged[0], merged[1])]
-    seeds, local = {}, []
-    for kind, (nodes, _) in zip(types, both, strict=True):
-        if is_disjoint:
-            seeds[kind], where = nodes, np.arange(len(nodes))
-        else:
-            seeds[kind], where = np.unique(nodes, return_inverse=True)
-        local.append(where)
-    if len(types) == 1:
-        local = list(np.split(local[0], [len(ends.sources)]))
-    seed_time = None
-    if times is not None:
-        seed_time = {kind: times[links] for kind, (_, links) in zip(types, both, strict=True)}
-    subgraph = sampler.sample_types(
-        seeds, seed_time=seed_time, epoch=epoch, batch=batch, readahead=readahead
-    )
+    if not is_disjoint:
+        for kind, each in nodes.items():
+            nodes[kind], local[kind] = np.unique(each, return_inverse=True)
+    seed_time = None if times is None else {kind: times[each] for kind, each in links.items()}
+    found = sampler.sample_types(nodes, seed_time=seed_time, **how)
     if is_disjoint:
-        links_of = {kind: links for kind, (_, links) in zip(types, both, strict=True)}
-        subgraph = _with_links(subgraph, links_of)
-    return subgraph, local[0], local[1]
-
-
-def _with_links(subgraph: TypedSubgraph, links_of: dict[str, IdArray]) -> TypedSubgraph:
-    """Has `batch` number seed edges, not trees."""
-    assert subgraph.batch is not None
-    # trees are numbered over the node types in their order
-    of_tree = np.concatenate([links_of[kind] for kind in subgraph.batch if kind in links_of])
-    return replace(subgraph, batch={kind: of_tree[trees] for kind, trees in subgraph.batch.items()})
+        assert found.batch is not None
+        # trees are numbered over the node types in their order
+        of_tree = np.concatenate([links[kind] for kind in found.batch if kind in links])
+        batch = {kind: of_tree[trees] for kind, trees in found.batch.items()}
+        found = replace(found, batch=batch)
+    first = len(local[target]) - len(ends.destinations)
+    return found, local[source][: len(ends.sources)], local[target][first:]

@@ -42,10 +42,10 @@ class SampledBatch:
     stats : BatchStats
     rows : dict of str to array
         Rows of its nodes and edges, by the names of attributes; in a typed graph by type and name.
-    fields : dict of str to array
-        Further fields of the `MiniBatch`, likewise: about seed edges, times of seeds.
-    input_type : str, tuple or None
-        In a typed graph, the node type or edge type of the seeds.
+    fields : dict of (type, str) to array
+        Further fields of the `MiniBatch`: about seed edges, times of seeds.
+    input_type : str or tuple
+        The node type or edge type of the seeds.
     """
 
     by_type: TypedSubgraph
@@ -53,7 +53,7 @@ class SampledBatch:
     stats: BatchStats = field(default_factory=BatchStats)
     rows: dict[RowKey, npt.NDArray[Any]] = field(default_factory=dict)
     fields: dict[RowKey, npt.NDArray[Any]] = field(default_factory=dict)
-    input_type: Any = None
+    input_type: Any = NODES
 
     @property
     def subgraph(self) -> Subgraph | TypedSubgraph:
@@ -150,10 +150,16 @@ def _hint(name: str, of: str) -> str:
     )
 
 
-class _Attributes:
-    """Attributes as those of PyG's stores: by name, and None counts as absent."""
+class AttributeStore:
+    """The attributes of the nodes or edges of one type: ``store.x`` and ``store["x"]``.
 
-    _none_if_absent = OF_DATA
+    Attributes can be set, new ones too. What PyG's stores always have is None where it is absent.
+    """
+
+    _none_if_absent = OF_DATA | {"x", "y", "e_id", "num_sampled_edges", "batch"}
+
+    def __init__(self, **attributes: Any) -> None:
+        self.__dict__.update(attributes)
 
     if not TYPE_CHECKING:  # for which a class with __getattr__ has every attribute
 
@@ -181,10 +187,7 @@ class _Attributes:
             raise AttributeError("n_id cannot be deleted: it counts the nodes of a batch")
         if name not in self:
             raise AttributeError(f"there is no {name!r} here, but {', '.join(self.keys())}")
-        if name in getattr(self, "__dataclass_fields__", ()):
-            vars(self)[name] = None  # as in batches that never had it
-        else:
-            super().__delattr__(name)
+        super().__delattr__(name)
 
     def __delitem__(self, name: str) -> None:
         self.__getitem__(name)  # or a KeyError
@@ -221,9 +224,44 @@ class _Attributes:
             return 0
         return 1 if x.dim() == 1 else int(x.shape[-1])
 
+    def values(self) -> list[Any]:
+        """The attributes that are there."""
+        return list(self.to_dict().values())
 
-@dataclass(eq=False, repr=False)
-class MiniBatch(_Attributes, _Batch):
+    def items(self) -> list[tuple[str, Any]]:
+        """Names and values of the attributes that are there."""
+        return list(self.to_dict().items())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return len(self.keys())
+
+    @property
+    def num_nodes(self) -> Any:
+        """Nodes in the batch; None for edges of a type."""
+        return len(self["n_id"]) if "n_id" in vars(self) else None
+
+    @property
+    def num_edges(self) -> Any:
+        """Edges in the batch; None for nodes of a type."""
+        return self["edge_index"].shape[1] if "edge_index" in vars(self) else None
+
+    @property
+    def num_node_features(self) -> int:
+        """Columns of `x`; 0 without features."""
+        return self.num_features
+
+    def __repr__(self) -> str:
+        shown = {
+            name: list(value.shape) if isinstance(value, Tensor) else value
+            for name, value in self.items()
+        }
+        return "{ " + ", ".join(f"{name}={value}" for name, value in shown.items()) + " }"
+
+
+class MiniBatch(AttributeStore, _Batch):
     """A sampled subgraph with its features and labels.
 
     It follows the contract of PyG's NeighborLoader, or of its LinkNeighborLoader where the seeds
@@ -280,38 +318,28 @@ class MiniBatch(_Attributes, _Batch):
     x: Tensor | None
     y: Tensor | None
     stats: BatchStats
-    batch: Tensor | None = None
-    seed_time: Tensor | None = None
-    edge_label_index: Tensor | None = None
-    edge_label: Tensor | None = None
-    edge_label_time: Tensor | None = None
-    src_index: Tensor | None = None
-    dst_pos_index: Tensor | None = None
-    dst_neg_index: Tensor | None = None
+    batch: Tensor | None
 
-    @property
-    def num_nodes(self) -> int:
-        """Nodes in the batch, seeds included."""
-        return self.n_id.shape[0]
+    _none_if_absent = AttributeStore._none_if_absent | {
+        *("seed_time", "edge_label_index", "edge_label", "edge_label_time"),
+        *("src_index", "dst_pos_index", "dst_neg_index"),
+    }
 
     @property
     def num_edges(self) -> int:
         """Edges in the batch."""
         return self.edge_index.shape[1] if "edge_index" in self else 0
 
-    def __iter__(self) -> Iterator[tuple[str, Any]]:
+    def __iter__(self) -> Iterator[Any]:
         """Names and values of the attributes that `keys` names."""
         return iter(self.to_dict().items())
 
     def __repr__(self) -> str:
         """Shapes of the tensors, as PyG shows them, and the counts."""
-        shapes = [f"{name}={list(tensor.shape)}" for name, tensor in self._tensors().items()]
+        shapes = [f"{name}={list(v.shape)}" for name, v in vars(self).items() if torch.is_tensor(v)]
         names = ("batch_size", "num_sampled_nodes", "num_sampled_edges")
         counts = [f"{name}={getattr(self, name)}" for name in names]
         return f"MiniBatch({', '.join([*shapes, *counts])})"
-
-    def _tensors(self) -> dict[str, Tensor]:
-        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
     def to_pyg(self) -> Any:
         """The same batch as a ``torch_geometric.data.Data``.
@@ -327,54 +355,6 @@ class MiniBatch(_Attributes, _Batch):
         from graphzero.pyg.data import make_data  # torch_geometric is optional
 
         return make_data(self.num_nodes, self.to_dict())
-
-
-class AttributeStore(_Attributes):
-    """The attributes of the nodes or edges of one type: ``store.x`` and ``store["x"]``.
-
-    Attributes can be set, new ones too. What PyG's stores always have is None where it is absent.
-    """
-
-    _none_if_absent = OF_DATA | {"x", "y"}
-
-    def __init__(self, **attributes: Any) -> None:
-        self.__dict__.update(attributes)
-
-    def values(self) -> list[Any]:
-        """The attributes that are there."""
-        return list(self.to_dict().values())
-
-    def items(self) -> list[tuple[str, Any]]:
-        """Names and values of the attributes that are there."""
-        return list(self.to_dict().items())
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
-
-    def __len__(self) -> int:
-        return len(self.keys())
-
-    @property
-    def num_nodes(self) -> int | None:
-        """Nodes of the type in the batch; None for edges."""
-        return len(self["n_id"]) if "n_id" in vars(self) else None
-
-    @property
-    def num_edges(self) -> int | None:
-        """Edges of the type in the batch; None for nodes."""
-        return int(self["edge_index"].shape[1]) if "edge_index" in vars(self) else None
-
-    @property
-    def num_node_features(self) -> int:
-        """Columns of `x`; 0 without features."""
-        return self.num_features
-
-    def __repr__(self) -> str:
-        shown = {
-            name: list(value.shape) if isinstance(value, Tensor) else value
-            for name, value in self.items()
-        }
-        return "{ " + ", ".join(f"{name}={value}" for name, value in shown.items()) + " }"
 
 
 class TypedMiniBatch(_Batch):
@@ -394,34 +374,29 @@ class TypedMiniBatch(_Batch):
 
     Parameters
     ----------
-    nodes : dict of str to AttributeStore
-    edges : dict of (str, str, str) to AttributeStore
+    stores : dict of str or (str, str, str) to AttributeStore
+        Those of the node types, then of the edge types.
     input_type : str or (str, str, str)
         The type of the seeds.
     stats : BatchStats
     """
 
     def __init__(
-        self,
-        nodes: dict[str, AttributeStore],
-        edges: dict[EdgeType, AttributeStore],
-        input_type: Any,
-        stats: BatchStats,
+        self, stores: dict[Any, AttributeStore], input_type: Any, stats: BatchStats
     ) -> None:
-        self._node_stores = nodes
-        self._edge_stores = edges
+        self._stores = stores
         self.input_type = input_type
         self.stats = stats
 
     @property
     def node_types(self) -> list[str]:
         """Names of the node types."""
-        return list(self._node_stores)
+        return [kind for kind in self._stores if isinstance(kind, str)]
 
     @property
     def edge_types(self) -> list[EdgeType]:
         """(source type, relation, target type) of the edge types."""
-        return list(self._edge_stores)
+        return [kind for kind in self._stores if not isinstance(kind, str)]
 
     def metadata(self) -> tuple[list[str], list[EdgeType]]:
         """Node types and edge types, as ``to_hetero`` takes them."""
@@ -446,15 +421,12 @@ class TypedMiniBatch(_Batch):
     @property
     def num_nodes(self) -> int:
         """Nodes of all types in the batch."""
-        return sum(store.num_nodes or 0 for store in self._node_stores.values())
+        return sum(store.num_nodes or 0 for store in self._stores.values())
 
     @property
     def num_edges(self) -> int:
         """Edges of all types in the batch."""
-        return sum(store.num_edges or 0 for store in self._edge_stores.values())
-
-    def _stores(self) -> dict[Any, AttributeStore]:
-        return {**self._node_stores, **self._edge_stores}
+        return sum(store.num_edges or 0 for store in self._stores.values())
 
     def collect(self, name: str) -> dict[Any, Any]:
         """An attribute of all types that have it, by type.
@@ -464,14 +436,14 @@ class TypedMiniBatch(_Batch):
         KeyError
             If no type has it.
         """
-        found = {key: store[name] for key, store in self._stores().items() if name in store}
+        found = {key: store[name] for key, store in self._stores.items() if name in store}
         if not found:
             raise KeyError(f"no type has an attribute {name!r}")
         return found
 
     def __getattr__(self, name: str) -> Any:
         """``x_dict`` is ``collect("x")``, and so on."""
-        if name.endswith("_dict") and "_node_stores" in vars(self):
+        if name.endswith("_dict") and "_stores" in vars(self):
             try:
                 return self.collect(name.removesuffix("_dict"))
             except KeyError as error:
@@ -484,35 +456,34 @@ class TypedMiniBatch(_Batch):
     def __getitem__(self, key: Any) -> AttributeStore:
         """The nodes or edges of a type; edges also by (source type, target type)."""
         if isinstance(key, str):
-            if key in self._node_stores:
-                return self._node_stores[key]
+            if key in self._stores:
+                return self._stores[key]
             raise KeyError(f"no node type {key!r}; there are {self.node_types}")
-        found = [one for one in self._edge_stores if tuple(key) in (one, (one[0], one[2]))]
+        found = [one for one in self.edge_types if tuple(key) in (one, (one[0], one[2]))]
         if len(found) != 1:
             many = "several edge types" if found else "no edge type"
             raise KeyError(f"{many} {tuple(key)!r}; there are {self.edge_types}")
-        return self._edge_stores[found[0]]
+        return self._stores[found[0]]
 
     def __contains__(self, key: Any) -> bool:
         """Whether there is such a node type or edge type."""
-        return key in self._node_stores or key in self._edge_stores
+        return key in self._stores
 
     def keys(self) -> list[str]:
         """Names of the attributes that some type has."""
-        return list(dict.fromkeys(name for store in self._stores().values() for name in store))
+        return list(dict.fromkeys(name for store in self._stores.values() for name in store))
 
     def to_dict(self) -> dict[Any, dict[str, Any]]:
         """The attributes of all types, not copied."""
-        return {key: store.to_dict() for key, store in self._stores().items()}
+        return {key: store.to_dict() for key, store in self._stores.items()}
 
     def _holders(self) -> list[Any]:
-        return list(self._stores().values())
+        return list(self._stores.values())
 
     def clone(self) -> TypedMiniBatch:
         """A copy of the batch with copies of its tensors."""
         copied = copy.copy(self)
-        copied._node_stores = {key: copy.copy(store) for key, store in self._node_stores.items()}
-        copied._edge_stores = {key: copy.copy(store) for key, store in self._edge_stores.items()}
+        copied._stores = {key: copy.copy(store) for key, store in self._stores.items()}
         return copied._apply(torch.clone)
 
     def to_pyg(self) -> Any:
@@ -525,11 +496,11 @@ class TypedMiniBatch(_Batch):
         """
         from graphzero.pyg.data import make_hetero_data  # torch_geometric is optional
 
-        counts = {name: len(store["n_id"]) for name, store in self._node_stores.items()}
+        counts = {name: self._stores[name].num_nodes for name in self.node_types}
         return make_hetero_data(counts, self.to_dict())
 
     def __repr__(self) -> str:
-        lines = [f"  {key!r}: {store!r}," for key, store in self._stores().items()]
+        lines = [f"  {key!r}: {store!r}," for key, store in self._stores.items()]
         return "\n".join(["TypedMiniBatch(", *lines, ")"])
 
 
@@ -561,11 +532,7 @@ class Collate:
                 "Collate takes the items of a NeighborDataset or LinkNeighborDataset: "
                 "pass batch_size=None to the DataLoader"
             )
-        batch = (
-            _typed_batch(sampled, sampled.by_type)
-            if self.dataset.is_typed
-            else _batch(sampled, sampled.by_type.untyped())
-        )
+        batch = _batch(sampled, is_typed=self.dataset.is_typed)
         if get_worker_info() is not None:
             try:
                 batch.share_memory_()
@@ -576,51 +543,18 @@ class Collate:
         return batch
 
 
-def _batch(sampled: SampledBatch, subgraph: Subgraph) -> MiniBatch:
-    rows = {name: as_tensor(array) for name, array in sampled.rows.items()}
-    optional: dict[Any, npt.NDArray[Any]] = {**subgraph.optional_arrays}
-    optional.update(sampled.fields)
-    batch = MiniBatch(
-        n_id=torch.from_numpy(subgraph.n_id),
-        edge_index=torch.from_numpy(subgraph.edge_index),
-        e_id=None if subgraph.e_id is None else torch.from_numpy(subgraph.e_id),
-        batch_size=sampled.input_id.shape[0],
-        input_id=torch.from_numpy(sampled.input_id),
-        num_sampled_nodes=subgraph.num_sampled_nodes,
-        num_sampled_edges=subgraph.num_sampled_edges,
-        x=rows.pop("x", None),
-        y=rows.pop("y", None),
-        stats=sampled.stats,
-    )
-    for name, array in optional.items():
-        batch[name] = torch.from_numpy(array)
-    for name, tensor in rows.items():
-        batch[str(name)] = tensor
-    return batch
-
-
-def _typed_batch(sampled: SampledBatch, subgraph: TypedSubgraph) -> TypedMiniBatch:
-    nodes = {
-        kind: AttributeStore(
-            n_id=torch.from_numpy(ids),
-            num_sampled_nodes=subgraph.num_sampled_nodes[kind],
-            batch=None if subgraph.batch is None else torch.from_numpy(subgraph.batch[kind]),
-        )
-        for kind, ids in subgraph.n_id.items()
+def _batch(sampled: SampledBatch, *, is_typed: bool) -> MiniBatch | TypedMiniBatch:
+    found = sampled.by_type
+    batch = MiniBatch(stats=sampled.stats)
+    stores: dict[Any, AttributeStore] = {
+        kind: AttributeStore() if is_typed else batch for kind in (*found.n_id, *found.edge_index)
     }
-    edges: dict[EdgeType, AttributeStore] = {}
-    num_sampled_edges = subgraph.num_sampled_edges or {}
-    for edge_type, edge_index in subgraph.edge_index.items():
-        e_id = subgraph.e_id[edge_type]
-        edges[edge_type] = AttributeStore(
-            edge_index=torch.from_numpy(edge_index),
-            e_id=None if e_id is None else torch.from_numpy(e_id),
-            num_sampled_edges=num_sampled_edges[edge_type],
-        )
-    batch = TypedMiniBatch(nodes, edges, sampled.input_type, sampled.stats)
-    batch.input_id = torch.from_numpy(sampled.input_id)
-    batch[sampled.input_type]["batch_size"] = sampled.input_id.shape[0]
-    for arrays in (sampled.rows, sampled.fields):
-        for key, array in arrays.items():
-            batch[key[0]][key[1]] = as_tensor(array)
-    return batch
+    for name in ("n_id", "edge_index", "e_id", "num_sampled_nodes", "num_sampled_edges", "batch"):
+        for kind, value in (getattr(found, name) or {}).items():
+            stores[kind][name] = as_tensor(value) if isinstance(value, np.ndarray) else value
+    stores[sampled.input_type]["batch_size"] = len(sampled.input_id)
+    stores[sampled.input_type]["input_id"] = torch.from_numpy(sampled.input_id)
+    for key, array in (*sampled.rows.items(), *sampled.fields.items()):
+        kind, name = (NODES, key) if isinstance(key, str) else key
+        stores[kind][name] = as_tensor(array)
+    return TypedMiniBatch(stores, sampled.input_type, sampled.stats) if is_typed else batch

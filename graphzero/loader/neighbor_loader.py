@@ -7,21 +7,24 @@ the process that iterates, and tells its workers which one it is.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import numpy.typing as npt
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data.dataloader import _InfiniteConstantSampler
 
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import IdArray, as_ids, as_seed
-from graphzero.io.prefetch import Prefetch
 from graphzero.loader.arguments import (
+    NO_EFFECT,
+    REFUSED,
+    DataLoaderOptions,
+    LinkNeighborLoaderOptions,
+    NeighborLoaderOptions,
     as_array,
     as_dataset,
     as_input_ids,
@@ -30,9 +33,9 @@ from graphzero.loader.arguments import (
     as_seed_nodes,
     as_seed_weights,
     as_subgraph_type,
-    check_keywords,
-    driving_attribute,
+    check_loader_keywords,
     node_labels,
+    sampling_attribute,
     seed_times,
 )
 from graphzero.loader.epochs import (
@@ -45,23 +48,17 @@ from graphzero.loader.epochs import (
     group_of_worker,
     in_worker,
 )
-from graphzero.loader.iteration import BatchIterator
+from graphzero.loader.iteration import BatchIterator, SeedDataset
 from graphzero.loader.link_dataset import LinkNeighborDataset
 from graphzero.loader.mini_batch import Collate, MiniBatch, SampledBatch, TypedMiniBatch
-from graphzero.loader.neighbor_dataset import NeighborDataset, SeedDataset
+from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.profiler import LoopRanges
 from graphzero.loader.stats import Loop
 from graphzero.sampling.order import batch_ids
 
-_OF_TORCH = (
-    *("num_workers", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context"),
-    *("generator", "prefetch_factor", "persistent_workers"),
-)
-_OF_DATASETS = (
-    *("replace", "disjoint", "temporal_strategy", "labor", "strictly_before", "batch_dependency"),
-    *("batch_size", "drop_last", "seed", "prefetch", "gather", "feature_dtype", "num_threads"),
-    *("distributed", "rank", "world_size", "even"),
-)
+if TYPE_CHECKING:
+    from graphzero.graph.user_input import Unpack
+
 _NO_EPOCH = MOST_EPOCH + 1  # of batches that belong to no epoch
 
 _REMADE = (
@@ -80,10 +77,16 @@ class Seeds(IterableDataset[SampledBatch]):
     Attributes
     ----------
     source : SeedDataset
+    given : dict
+        The arguments that the loader was made of, as far as they can be used again, in the process
+        that made it.
     """
 
-    def __init__(self, source: SeedDataset, *, persistent: bool) -> None:
+    def __init__(
+        self, source: SeedDataset, *, persistent: bool, given: Mapping[str, Any] | None = None
+    ) -> None:
         self.source = source
+        self.given = {k: v for k, v in (given or {}).items() if not isinstance(v, Iterator)}
         self._progress: Progress | None = None  # of the pass that begins; workers have a copy
         self._begun = 0  # passes in this worker
         self._again: torch.Tensor | None = None  # where later passes of persistent workers begin
@@ -96,6 +99,9 @@ class Seeds(IterableDataset[SampledBatch]):
 
     def __repr__(self) -> str:
         return f"Seeds({len(self)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "given": {}}
 
     @contextmanager
     def beginning(self, progress: Progress) -> Iterator[None]:
@@ -192,9 +198,6 @@ class _Counting(Iterator[Any]):
         self._ranges = LoopRanges(training=True)
         self._loop = loop
 
-    def __iter__(self) -> _Counting:
-        return self
-
     def __next__(self) -> Any:
         self._loader._check_current(self._delivered)
         with self._ranges:
@@ -204,10 +207,7 @@ class _Counting(Iterator[Any]):
 
 
 class SeedLoader(DataLoader[Any]):
-    """A DataLoader that makes its dataset and collate function itself.
-
-    A subclass keeps all arguments as attributes of their names, because Lightning makes loaders
-    anew from these, and calls `_set_up`.
+    """A DataLoader that makes its dataset and collate function itself; a subclass calls `_set_up`.
 
     Attributes
     ----------
@@ -219,67 +219,83 @@ class SeedLoader(DataLoader[Any]):
         Of the order and the draws.
     """
 
-    _kind: str  # "NeighborLoader" or "LinkNeighborLoader", also in classes derived from them
+    _options: type  # those that the subclass has
+    _distributed: bool | None = None  # what it means to say nothing about ranks
     _source: SeedDataset
     seed: int
     transform: Callable[[Any], Any] | None
 
-    def _take(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Checks the arguments of a subclass, and keeps them as attributes.
+    def _set_up(
+        self,
+        dataset: Any,
+        own: Mapping[str, Any],
+        options: Mapping[str, Any],
+        make: Callable[..., tuple[SeedDataset, IdArray | None]],
+    ) -> None:
+        """Makes the DataLoader.
 
         Parameters
         ----------
-        arguments : mapping
-            All names in its ``__init__``: also ``self``, and ``other`` with further keywords.
-
-        Returns
-        -------
-        dict
-            Without these; the dataset open, the seed drawn.
+        dataset : Any
+            The first argument.
+        own : mapping
+            The named arguments of the subclass, None where they are not given.
+        options : mapping
+            All other keywords.
+        make : callable
+            Makes of a dataset and these arguments the dataset of seeds, and what ``input_id`` of
+            batches has instead of positions in the seeds, or None.
         """
-        taken = dict(arguments)
-        other = dict(taken.pop("other"))
-        del taken["self"]
+        given = {name: value for name, value in own.items() if value is not None} | {**options}
         # Lightning makes another loader of the attributes or the arguments of this one to predict.
-        is_remade = isinstance(taken["dataset"], Seeds)
+        is_remade = isinstance(given.get("sampler"), _InfiniteConstantSampler)
+        if isinstance(dataset, Seeds):
+            is_remade, given = True, {**dataset.given, **given}
+            dataset = dataset.source.dataset
         if is_remade:
-            taken["dataset"] = taken["dataset"].source.dataset
-        if isinstance(other.get("sampler"), _InfiniteConstantSampler):
-            del other["sampler"]
-            is_remade = True
-        if isinstance(other.get("collate_fn"), _Finish):
-            del other["collate_fn"]
-        if is_remade:
-            taken["shuffle"] = taken["drop_last"] = False
-        check_keywords(self._kind, other, taken)
-        if "data" in other and taken["dataset"] is not None:
+            given |= {"shuffle": False, "drop_last": False, "sampler": None, "collate_fn": None}
+        if "data" in given and dataset is not None:
             raise TypeError("dataset and data are two names of one argument: give one of them")
-        taken["dataset"] = as_dataset(other.get("data", taken["dataset"]))
-        self._draws_seed = taken["seed"] is None
-        if taken["seed"] is not None:
-            taken["seed"] = as_seed(taken["seed"])
-        elif taken["distributed"] or taken["rank"] is not None:
+        ds = as_dataset(given.pop("data", dataset))
+        check_loader_keywords(type(self), given, {*own, *self._options.__annotations__})
+        how = {name: value for name, value in given.items() if name not in {*REFUSED, *NO_EFFECT}}
+        of_torch = {
+            name: how.pop(name) for name in [*how] if name in DataLoaderOptions.__annotations__
+        }
+        self.transform = how.pop("transform", None)
+        how["shuffle"] = bool(how.get("shuffle"))
+        if all(how.get(name) is None for name in ("distributed", "rank", "world_size")):
+            how["distributed"] = self._distributed
+        how["seed"] = self.seed = self._seed_of(how, of_torch.get("generator"))
+        self._draws_seed = given.get("seed") is None
+        source, input_id = make(ds, **{"batch_size": 1, **how})
+        self._source = source
+        self._delivered: _Delivered | None = None
+        self._deleted = ds.deleted
+        source.queued = of_torch.get("prefetch_factor") or source.queued
+        self._finish = _Finish(Collate(ds), input_id, self._make_output, self.transform)
+        persistent = bool(of_torch.get("persistent_workers"))
+        DataLoader.__init__(  # a subclass in graphzero.pyg has another base between the two
+            self,
+            Seeds(source, persistent=persistent, given={**given, "seed": self.seed}),
+            batch_size=None,
+            collate_fn=self._finish,
+            **of_torch,
+        )
+        # torch knows these only of loaders that make batches out of single items
+        self.__dict__.update(batch_size=source.batch_size, drop_last=source.drop_last)
+
+    @staticmethod
+    def _seed_of(how: Mapping[str, Any], generator: torch.Generator | None) -> int:
+        """The seed that the user has given, or one that is drawn."""
+        if how.get("seed") is not None:
+            return as_seed(how["seed"])
+        if how.get("distributed") or how.get("rank") is not None:
             raise ValueError(
                 "ranks that share the seeds need the same seed=: give a number, on all ranks alike"
             )
-        else:  # as torch's RandomSampler does
-            drawn = torch.empty((), dtype=torch.int64).random_(generator=taken["generator"])
-            taken["seed"] = int(drawn.item())
-        for name, value in taken.items():
-            if name not in (*_OF_TORCH, "dataset", "batch_size", "drop_last"):
-                setattr(self, name, value)
-        return taken
-
-    @staticmethod
-    def _dataset_options(arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The keyword arguments of `NeighborDataset` and `LinkNeighborDataset` alike."""
-        weight = driving_attribute(arguments["dataset"], "weight_attr", arguments["weight_attr"])
-        return {
-            **{name: arguments[name] for name in _OF_DATASETS},
-            "shuffle": bool(arguments["shuffle"]),
-            "weighted": weight is not None,
-            "subgraph_type": as_subgraph_type(arguments["subgraph_type"], arguments["directed"]),
-        }
+        # as torch's RandomSampler does
+        return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
 
     def __repr__(self) -> str:
         """As PyG's, with what matters; one line."""
@@ -293,25 +309,6 @@ class SeedLoader(DataLoader[Any]):
         }
         shown = ", ".join(f"{name}={value}" for name, value in options.items())
         return f"{type(self).__name__}({shown})"
-
-    def _set_up(
-        self, source: SeedDataset, input_id: IdArray | None, arguments: Mapping[str, Any]
-    ) -> None:
-        """Makes the DataLoader; `input_id` is what batches have instead of positions, or None."""
-        self._source = source
-        self._delivered: _Delivered | None = None
-        self._deleted = source.dataset.deleted
-        source.queued = arguments["prefetch_factor"] or source.queued
-        self._finish = _Finish(Collate(source.dataset), input_id, self._make_output, self.transform)
-        DataLoader.__init__(  # a subclass in graphzero.pyg has another base between the two
-            self,
-            Seeds(source, persistent=arguments["persistent_workers"]),
-            batch_size=None,
-            collate_fn=self._finish,
-            **{name: arguments[name] for name in _OF_TORCH},
-        )
-        # torch knows these only of loaders that make batches out of single items
-        self.__dict__.update(batch_size=source.batch_size, drop_last=source.drop_last)
 
     @staticmethod
     def _make_output(batch: MiniBatch | TypedMiniBatch, dataset: Dataset) -> Any:
@@ -442,7 +439,8 @@ class SeedLoader(DataLoader[Any]):
         copied.__dict__.update(self.__getstate__())
         copied._source = copy.copy(self._source)
         persistent = self.persistent_workers
-        copied.__dict__["dataset"] = Seeds(copied._source, persistent=persistent)
+        given = self.dataset.given  # type: ignore[attr-defined]
+        copied.__dict__["dataset"] = Seeds(copied._source, persistent=persistent, given=given)
         return copied
 
 
@@ -481,7 +479,7 @@ class NeighborLoader(SeedLoader):
     input_id : (num_seeds,) integers, optional
         What ``batch.input_id`` has instead of positions in the seeds; for a mask, the default is
         the ids of the nodes.
-    replace, disjoint, temporal_strategy, labor, strictly_before, batch_dependency : optional
+    replace, disjoint, weighted, temporal_strategy, labor, strictly_before, batch_dependency
         How neighbours are drawn: the fields of `Sampling`.
     subgraph_type : {"directional", "induced"}
         The edges that were drawn, or all edges between the nodes of the batch. PyG's enum too.
@@ -528,9 +526,7 @@ class NeighborLoader(SeedLoader):
         As in torch's DataLoader.
     multiprocessing_context, generator : optional
         As in torch's DataLoader.
-    **other
-        Further arguments of PyG's loader and torch's DataLoader that have no effect here, or are
-        refused.
+    Other arguments of PyG's loader and torch's DataLoader have no effect here, or are refused.
 
     Raises
     ------
@@ -542,65 +538,57 @@ class NeighborLoader(SeedLoader):
         seed is given.
     """
 
-    _kind = "NeighborLoader"
+    _options = NeighborLoaderOptions
 
     def __init__(
         self,
         dataset: Dataset | None = None,
         num_neighbors: Any = None,
         input_nodes: Any = None,
-        *,
-        input_time: Any = None,
-        input_id: Any = None,
-        replace: bool = False,
-        subgraph_type: Any = "directional",
-        disjoint: bool = False,
-        temporal_strategy: Literal["uniform", "last"] = "uniform",
-        time_attr: str | None = None,
-        weight_attr: str | None = None,
-        directed: bool = True,
-        labor: bool = False,
-        strictly_before: bool = False,
-        batch_dependency: int = 1,
-        transform: Callable[[Any], Any] | None = None,
-        batch_size: int = 1,
-        shuffle: bool | None = False,
-        drop_last: bool = False,
-        seed: int | None = None,
-        seed_weights: Any = None,
-        prefetch: Prefetch | None = None,
-        gather: Sequence[str] | None = None,
-        feature_dtype: npt.DTypeLike | None = None,
-        num_threads: int | None = None,
-        distributed: bool | None = None,
-        rank: int | None = None,
-        world_size: int | None = None,
-        even: bool = True,
-        num_workers: int = 0,
-        pin_memory: bool = False,
-        persistent_workers: bool = False,
-        prefetch_factor: int | None = None,
-        timeout: float = 0,
-        worker_init_fn: Callable[[int], None] | None = None,
-        multiprocessing_context: Any = None,
-        generator: torch.Generator | None = None,
-        **other: Any,
+        **options: Unpack[NeighborLoaderOptions],
     ) -> None:
-        arguments = self._take(locals())
-        ds = arguments["dataset"]
-        nodes = as_seed_nodes(input_nodes, ds)
-        source = NeighborDataset(
-            ds,
-            nodes,
-            as_num_neighbors(num_neighbors, ds),
-            input_time=seed_times(ds, nodes, time_attr, input_time),
-            **self._dataset_options(arguments),
-        )
-        if seed_weights is not None:
-            labels = partial(node_labels, ds, nodes.node_type, source.seeds)
-            source.weigh_seeds(as_seed_weights(seed_weights, labels))
-        ids = source.seeds if nodes.is_mask else None
-        self._set_up(source, as_input_ids(input_id, ids, source.num_seeds), arguments)
+        own = {"num_neighbors": num_neighbors, "input_nodes": input_nodes}
+        self._set_up(dataset, own, options, _around_nodes)
+
+
+def _around_nodes(
+    ds: Dataset,
+    *,
+    num_neighbors: Any = None,
+    input_nodes: Any = None,
+    input_time: Any = None,
+    input_id: Any = None,
+    seed_weights: Any = None,
+    time_attr: str | None = None,
+    **options: Any,
+) -> tuple[SeedDataset, IdArray | None]:
+    nodes = as_seed_nodes(input_nodes, ds)
+    source = NeighborDataset(
+        ds,
+        nodes,
+        as_num_neighbors(num_neighbors),
+        input_time=seed_times(ds, nodes, time_attr, input_time),
+        **_as_dataset_options(ds, **options),
+    )
+    if seed_weights is not None:
+        labels = partial(node_labels, ds, nodes.node_type, source.seeds)
+        source.weigh_seeds(as_seed_weights(seed_weights, labels))
+    ids = source.seeds if nodes.is_mask else None
+    return source, as_input_ids(input_id, ids, source.num_seeds)
+
+
+def _as_dataset_options(
+    ds: Dataset,
+    *,
+    weight_attr: str | None = None,
+    subgraph_type: Any = "directional",
+    directed: bool = True,
+    **options: Any,
+) -> dict[str, Any]:
+    """PyG's arguments as the keyword arguments of `NeighborDataset` and `LinkNeighborDataset`."""
+    if sampling_attribute(ds, "weight_attr", weight_attr) is not None:
+        options["weighted"] = True
+    return {**options, "subgraph_type": as_subgraph_type(subgraph_type, directed)}
 
 
 class LinkNeighborLoader(SeedLoader):
@@ -651,7 +639,7 @@ class LinkNeighborLoader(SeedLoader):
         seeds, and no seed is given.
     """
 
-    _kind = "LinkNeighborLoader"
+    _options = LinkNeighborLoaderOptions
 
     def __init__(
         self,
@@ -659,66 +647,44 @@ class LinkNeighborLoader(SeedLoader):
         num_neighbors: Any = None,
         edge_label_index: Any = None,
         edge_label: Any = None,
-        *,
-        edge_label_time: Any = None,
-        neg_sampling: Any = None,
-        neg_sampling_ratio: float | None = None,
-        exclude_seed_edges: bool | Sequence[Any] = False,
-        input_id: Any = None,
-        replace: bool = False,
-        subgraph_type: Any = "directional",
-        disjoint: bool = False,
-        temporal_strategy: Literal["uniform", "last"] = "uniform",
-        time_attr: str | None = None,
-        weight_attr: str | None = None,
-        directed: bool = True,
-        labor: bool = False,
-        strictly_before: bool = False,
-        batch_dependency: int = 1,
-        transform: Callable[[Any], Any] | None = None,
-        batch_size: int = 1,
-        shuffle: bool | None = False,
-        drop_last: bool = False,
-        seed: int | None = None,
-        seed_weights: Any = None,
-        prefetch: Prefetch | None = None,
-        gather: Sequence[str] | None = None,
-        feature_dtype: npt.DTypeLike | None = None,
-        num_threads: int | None = None,
-        distributed: bool | None = None,
-        rank: int | None = None,
-        world_size: int | None = None,
-        even: bool = True,
-        num_workers: int = 0,
-        pin_memory: bool = False,
-        persistent_workers: bool = False,
-        prefetch_factor: int | None = None,
-        timeout: float = 0,
-        worker_init_fn: Callable[[int], None] | None = None,
-        multiprocessing_context: Any = None,
-        generator: torch.Generator | None = None,
-        **other: Any,
+        **options: Unpack[LinkNeighborLoaderOptions],
     ) -> None:
-        arguments = self._take(locals())
-        ds = arguments["dataset"]
-        if driving_attribute(ds, "time_attr", time_attr) and edge_label_time is None:
-            raise ValueError(
-                f"time_attr={time_attr!r} needs a time for each seed edge: give edge_label_time"
-            )
-        source = LinkNeighborDataset(
-            ds,
-            edge_label_index,
-            as_num_neighbors(num_neighbors, ds),
-            edge_label=None if edge_label is None else as_array(edge_label),
-            edge_label_time=None if edge_label_time is None else as_array(edge_label_time),
-            **as_negatives(neg_sampling, neg_sampling_ratio),
-            exclude_seed_edges=exclude_seed_edges,
-            **self._dataset_options(arguments),
+        own = {"num_neighbors": num_neighbors, "edge_label_index": edge_label_index}
+        own["edge_label"] = edge_label
+        self._set_up(dataset, own, options, _around_edges)
+
+
+def _around_edges(
+    ds: Dataset,
+    *,
+    num_neighbors: Any = None,
+    edge_label_index: Any = None,
+    edge_label: Any = None,
+    edge_label_time: Any = None,
+    neg_sampling: Any = None,
+    neg_sampling_ratio: float | None = None,
+    exclude_seed_edges: Any = False,
+    input_id: Any = None,
+    seed_weights: Any = None,
+    time_attr: str | None = None,
+    **options: Any,
+) -> tuple[SeedDataset, IdArray | None]:
+    if sampling_attribute(ds, "time_attr", time_attr) and edge_label_time is None:
+        raise ValueError(
+            f"time_attr={time_attr!r} needs a time for each seed edge: give edge_label_time"
         )
-        if seed_weights is not None:
-            if isinstance(seed_weights, str) and edge_label is None:
-                raise ValueError(
-                    "seed_weights='balanced' needs edge_label: give it, or the weights"
-                )
-            source.weigh_seeds(as_seed_weights(seed_weights, partial(as_array, edge_label)))
-        self._set_up(source, as_input_ids(input_id, None, source.num_seeds), arguments)
+    source = LinkNeighborDataset(
+        ds,
+        edge_label_index,
+        as_num_neighbors(num_neighbors),
+        edge_label=None if edge_label is None else as_array(edge_label),
+        edge_label_time=None if edge_label_time is None else as_array(edge_label_time),
+        **as_negatives(neg_sampling, neg_sampling_ratio),
+        exclude_seed_edges=exclude_seed_edges,
+        **_as_dataset_options(ds, **options),
+    )
+    if seed_weights is not None:
+        if isinstance(seed_weights, str) and edge_label is None:
+            raise ValueError("seed_weights='balanced' needs edge_label: give it, or the weights")
+        source.weigh_seeds(as_seed_weights(seed_weights, partial(as_array, edge_label)))
+    return source, as_input_ids(input_id, None, source.num_seeds)

@@ -119,9 +119,6 @@ class BatchTotals:
         Sum over mini-batches of how many were finished when the loop took one.
     seeds, nodes, edges : int
         In the mini-batches.
-    unsplit : float
-        Seconds of `training` that only the iterator of a dataset has seen: what a ``DataLoader``
-        without workers did meanwhile (collate_fn, pin_memory) is in them.
     """
 
     batches: int = 0
@@ -139,7 +136,6 @@ class BatchTotals:
     seeds: int = 0
     nodes: int = 0
     edges: int = 0
-    unsplit: float = 0.0
 
     def __add__(self, other: BatchTotals) -> BatchTotals:
         return BatchTotals(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
@@ -172,8 +168,8 @@ class _Thread(threading.local):
 
     def __init__(self) -> None:
         self.seconds = 0.0  # that were counted
-        self.asking: int | None = None  # process in which the iterator of a loop runs
-        self.stats: BatchStats | None = None  # of the mini-batch that an inner iterator has given
+        self.asking = False  # whether the iterator of a loop runs
+        self.stats: BatchStats | None = None  # of what an inner iterator has given
 
 
 _here = _Thread()
@@ -181,11 +177,11 @@ _here = _Thread()
 
 @contextmanager
 def _asking() -> Iterator[None]:
-    _here.asking, _here.stats = os.getpid(), None
+    _here.asking, _here.stats = True, None
     try:
         yield
     finally:
-        _here.asking = None
+        _here.asking = False
 
 
 class Loop:
@@ -199,21 +195,17 @@ class Loop:
     ----------
     epoch : int
         Of mini-batches that do not tell it.
-    of_dataset : bool
-        The iterator is that of a dataset: a ``DataLoader`` may work on its mini-batches before the
-        loop does.
     """
 
-    def __init__(self, epoch: int = 0, *, of_dataset: bool = False) -> None:
+    def __init__(self, epoch: int = 0) -> None:
         self._epoch = epoch
-        self._of_dataset = of_dataset
         self._starting = 0.0  # seconds until the loop had its iterator
         self._since: _Mark | None = None  # when the loop got a mini-batch, unless it has ended
 
     @contextmanager
     def starting(self) -> Iterator[None]:
         """While the loop waits for its iterator: this counts with the first mini-batch."""
-        if _here.asking == os.getpid():
+        if _here.asking:
             yield
             return
         since = _Mark()
@@ -223,7 +215,7 @@ class Loop:
 
     def next_of(self, batches: Iterator[_T]) -> _T:
         """The next mini-batch, when the loop asks for it; raises whatever ``next`` raises."""
-        if _here.asking == os.getpid():  # a child may be forked meanwhile
+        if _here.asking:
             batch = next(batches)
             _here.stats = _stats_of(batch)
             self._since = None
@@ -254,10 +246,14 @@ class Loop:
             options = {name: getattr(stats, name) for name in _OPTIONS}
             counted |= {name: getattr(stats, field) for name, field in _SUMMED.items()}
             counted["batches"] = 1
-        unsplit = trained if self._of_dataset else 0.0
-        step = Step(self._epoch, BatchTotals(**counted, training=trained, unsplit=unsplit), options)
+        step = Step(self._epoch, BatchTotals(**counted, training=trained), options)
         for listener in tuple(listeners):
             listener(step)
+
+
+def hand_out(stats: BatchStats) -> None:
+    """Tells the loop that asks what its mini-batch cost, if a ``collate_fn`` loses it."""
+    _here.stats = stats
 
 
 def _stats_of(batch: object) -> BatchStats | None:
@@ -327,9 +323,7 @@ def watch(loader: Iterable[Any]) -> Iterable[Any]:
     """The same mini-batches; tells the `listeners` how long the loop over them waits and works.
 
     Ready-made loaders tell it by themselves, and this adds nothing to them. It is for a plain
-    ``DataLoader``, or for any other iterable. A dataset that is iterated over in this process
-    cannot tell the ``collate_fn`` of a ``DataLoader`` from the work of the loop; this can, and
-    counts in its place.
+    ``DataLoader``, or for any other iterable.
 
     Parameters
     ----------

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import IdArray, as_ids
 from graphzero.io.row_io import RowKey
-from graphzero.loader.arguments import as_array
+from graphzero.loader.arguments import DataLoaderOptions, SeedOptions, as_array
+from graphzero.loader.iteration import SeedDataset
 from graphzero.loader.mini_batch import SampledBatch
-from graphzero.loader.neighbor_dataset import SeedDataset
 from graphzero.loader.neighbor_loader import SeedLoader
 from graphzero.sampling.sampler import HopReadAhead
 from graphzero.store.manifest import NODES
+
+if TYPE_CHECKING:
+    from graphzero.graph.user_input import Unpack
 
 
 class SubgraphDataset(SeedDataset):
@@ -98,17 +101,8 @@ class SingleNodes(SubgraphDataset):
         return {}
 
 
-# Of datasets, and of DataLoaders, with their defaults.
-_OF_DATASETS: dict[str, Any] = {
-    **{"batch_size": 1, "shuffle": False, "drop_last": False, "seed": None, "prefetch": None},
-    **{"gather": None, "feature_dtype": None, "num_threads": None, "distributed": None},
-    **{"rank": None, "world_size": None, "even": True},
-}
-_OF_TORCH: dict[str, Any] = {
-    **{"num_workers": 0, "pin_memory": False, "persistent_workers": False, "timeout": 0},
-    **{"prefetch_factor": None, "worker_init_fn": None, "multiprocessing_context": None},
-    **{"generator": None, "transform": None},
-}
+class _Options(SeedOptions, DataLoaderOptions, total=False):
+    transform: Callable[[Any], Any] | None
 
 
 class SubgraphLoader(SeedLoader):
@@ -149,32 +143,18 @@ class SubgraphLoader(SeedLoader):
     the number of all nodes.
     """
 
-    _kind = "SubgraphLoader"
+    _options = _Options
 
     def __init__(
         self,
         dataset: Dataset | None = None,
-        sets: Iterable[Any] = (),
-        *,
-        batch_size: int = 1,
-        shuffle: bool | None = False,
-        drop_last: bool = False,
-        transform: Callable[[Any], Any] | None = None,
-        **options: Any,
+        sets: Iterable[Any] | None = None,
+        **options: Unpack[_Options],
     ) -> None:
-        own = {"batch_size": batch_size, "shuffle": shuffle, "drop_last": drop_last}
-        options |= {**own, "transform": transform}
-        self._begin(dataset, options, lambda ds, how: _ListedSets(ds, sets, **how))
+        self._set_up(dataset, {"sets": sets}, options, _around_sets)
 
-    def _begin(
-        self,
-        dataset: Dataset | None,
-        options: dict[str, Any],
-        make: Callable[[Dataset, dict[str, Any]], SeedDataset],
-    ) -> None:
-        """Sets the loader up for the dataset of sets that `make` returns."""
-        known = {**_OF_DATASETS, **_OF_TORCH}
-        other = {name: options.pop(name) for name in [*options] if name not in known}
-        taken = self._take({"self": self, "dataset": dataset, **known, **options, "other": other})
-        how = {name: taken[name] for name in _OF_DATASETS}
-        self._set_up(make(taken["dataset"], {**how, "shuffle": bool(how["shuffle"])}), None, taken)
+
+def _around_sets(ds: Dataset, sets: Any = None, **options: Any) -> tuple[SeedDataset, None]:
+    if sets is None:
+        raise TypeError("sets is missing: an iterable of arrays of node ids")
+    return _ListedSets(ds, sets, **options), None

@@ -100,10 +100,10 @@ class PackInfo:
             missing = _NEEDED - info.options.keys()
             if missing or info.files.keys() != {"graph", rows}:
                 raise ValueError(f"does not name {sorted(missing) or f'graph and {rows}'}")
-            for name, least in (("num_seeds", 0), ("batch_size", 1)):
-                as_count(info.options[name], name, least)
-            for name, least in (("first_epoch", 0), ("epochs", 1), ("resident_rows", 0)):
-                as_count(getattr(info, name), name, least)
+            counts = {"num_seeds": 0, "batch_size": 1}
+            counts |= {"first_epoch": 0, "epochs": 1, "resident_rows": 0}
+            for name, least in counts.items():
+                as_count({**info.options, **vars(info)}[name], name, least)
             as_seed(info.options["seed"])
             fanouts = info.options["fanouts"]
             for hops in fanouts.values() if isinstance(fanouts, dict) else [fanouts]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
 import re
 import secrets
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -38,7 +39,7 @@ from graphzero.packs.pack_file import (
 )
 from graphzero.sampling.order import Share
 from graphzero.store.atomic import is_staging_name
-from graphzero.store.format import FLAG_VECTOR, MAGIC, FileWriter, Header, layout
+from graphzero.store.format import FLAG_VECTOR, MAGIC, FileWriter, layout
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset
 from graphzero.units import as_count
 
@@ -103,7 +104,8 @@ def part_name(main: Path, token: str, number: int, source: str) -> str:
 
 
 def clear(main: Path, kept: Collection[str] | None = None) -> None:
-    """Removes what a killed packing of the same file left unfinished: it has no header.
+    """Removes what a killed packing of the same file left unfinished: it has no header, and nobody
+    holds its lock.
 
     With `kept`, the names of the files that a new pack has beside it, also those of earlier ones.
     """
@@ -114,25 +116,12 @@ def clear(main: Path, kept: Collection[str] | None = None) -> None:
         if is_staging_name(name):
             final = ".".join(name[1:].split(".")[:-2])  # .NAME.random.suffix
             if final == main.name or is_part(final):
-                with open(path, "rb") as file:
-                    unfinished = file.read(8) not in MAGIC.values()
-                if unfinished:
-                    path.unlink()
+                with suppress(OSError), open(path, "rb") as file:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if file.read(8) not in MAGIC.values():
+                        path.unlink()
         elif kept is not None and is_part(name) and name not in kept:
             path.unlink(missing_ok=True)
-
-
-def pack_header(store: FeatureStore, num_rows: int, num_batches: int, info: PackInfo) -> Header:
-    """Header of a pack of so many rows of a file, without the checksums."""
-    sections: list[tuple[str, Any, int]] = [
-        (OPTIONS, np.uint8, len(info.encode())),
-        (OFFSETS, np.uint64, num_batches + 1),
-    ]
-    if len(store.shape) > 2:
-        sections.append(("row_shape", np.int64, len(store.shape) - 1))
-    sections.append(("rows", store.dtype, num_rows * store.feature_dim))
-    flags = FLAG_VECTOR if len(store.shape) == 1 else 0
-    return layout("features", sections, num_nodes=num_rows, width=store.feature_dim, flags=flags)
 
 
 # Writing
@@ -187,32 +176,50 @@ def _resident_rows(
     }
 
 
-class _RowsWriter:
-    """One file of a pack, while it is written: resident rows, then those of the mini-batches."""
+class _RowsWriter(FileWriter):
+    """One file of a pack, while it is written: resident rows, then those of the mini-batches.
 
-    def __init__(self, file: FileWriter, info: PackInfo, store: FeatureStore) -> None:
-        self._file = file
-        self._offsets = [info.resident_rows]
-        file.append(OPTIONS, np.frombuffer(info.encode(), np.uint8))
+    `num_rows` is an estimate: as if all batches were as large as the first.
+    """
+
+    def __init__(
+        self, path: Path, info: PackInfo, store: FeatureStore, num_rows: int, num_batches: int
+    ) -> None:
+        options = np.frombuffer(info.encode(), np.uint8)
+        sections: list[tuple[str, Any, int]] = [
+            (OPTIONS, np.uint8, len(options)),
+            (OFFSETS, np.uint64, num_batches + 1),
+        ]
         if len(store.shape) > 2:
-            file.append("row_shape", store.shape[1:])
+            sections.append(("row_shape", np.int64, len(store.shape) - 1))
+        sections.append(("rows", store.dtype, num_rows * store.feature_dim))
+        flags = FLAG_VECTOR if len(store.shape) == 1 else 0
+        facts = {"num_nodes": num_rows, "width": store.feature_dim, "flags": flags}
+        super().__init__(path, layout("features", sections, **facts))
+        with suppress(OSError):  # some file systems of networks have no locks
+            fcntl.flock(self.fd, fcntl.LOCK_EX)
+        self._offsets = [info.resident_rows]
+        self.append(OPTIONS, options)
+        if len(store.shape) > 2:
+            self.append("row_shape", store.shape[1:])
         step = max(1, _PREFIX_STEP_BYTES // store.row_bytes)
         for begin in range(0, info.resident_rows, step):
             end = min(begin + step, info.resident_rows)
             store.request_rows(begin, end)
-            file.append("rows", store.gather_stored(np.arange(begin, end), None, 1))
+            self.append("rows", store.gather_stored(np.arange(begin, end), None, 1))
 
-    def append(self, rows: Any) -> None:
+    def append_batch(self, rows: Any) -> None:
         """The rows of the next mini-batch."""
         self._offsets.append(self._offsets[-1] + len(rows))
-        if self._offsets[-1] > self._file.header.num_nodes:
-            self._file.resize(self._offsets[-1])
-        self._file.append("rows", rows)
+        if self._offsets[-1] > self.header.num_nodes:
+            self.resize(self._offsets[-1])
+        self.append("rows", rows)
 
-    def end(self) -> None:
+    def seal(self) -> None:
         """After the last batch."""
-        self._file.resize(self._offsets[-1])
-        self._file.append(OFFSETS, self._offsets)
+        self.resize(self._offsets[-1])
+        self.append(OFFSETS, self._offsets)
+        super().seal()
 
 
 def pack(
@@ -297,32 +304,27 @@ def pack(
     parts, graph = tuple(zip(sources, names, strict=True))[1:], digest_of_graph(dataset)
     num_batches = epochs * batches.num_batches
     first = batches.sample(batches.positions(first_epoch, 0), epoch=first_epoch, batch=0).by_type
-    infos, headers = {}, {}
-    for key, source in batches.packed.items():
-        files = {"graph": graph, file_key(key): digest_of_rows(source.store)}
-        count = resident_rows[key]
-        info = PackInfo(batches.options, files, first_epoch, epochs, count, key, parts, token)
-        infos[key], parts = info, ()  # the first file alone names the others
-        count += num_batches * len(source.rows_of(0, first))  # if all are as large as the first
-        headers[key] = pack_header(source.store, count, num_batches, info)
     clear(path)
     bar = tqdm(total=num_batches, desc="packing", unit=" batches", disable=not progress)
     try:
         with bar, ExitStack() as stack:  # the first file is the last to get its name
-            writers = {}
-            for (key, source), name in zip(sources.items(), [path.name, *names[1:]], strict=True):
-                file = stack.enter_context(FileWriter(path.with_name(name), headers[key]))
-                writers[key] = _RowsWriter(file, infos[key], source.store)
+            writers: dict[RowKey, _RowsWriter] = {}  # of which the first alone names the others
+            for (key, source), name in zip(batches.packed.items(), names, strict=True):
+                files = {"graph": graph, file_key(key): digest_of_rows(source.store)}
+                what = (batches.options, files, first_epoch, epochs, resident_rows[key], key)
+                info = PackInfo(*what, parts if not writers else (), token)
+                count = resident_rows[key] + num_batches * len(source.rows_of(0, first))
+                file = path.with_name(name) if writers else path
+                writers[key] = _RowsWriter(file, info, source.store, count, num_batches)
+                stack.enter_context(writers[key])
             for epoch in range(first_epoch, first_epoch + epochs):
                 batches.set_epoch(epoch)
                 with closing(iter(batches)) as iterator:
                     for sampled in iterator:
                         for key, writer in writers.items():
-                            writer.append(sampled.rows[key])
+                            writer.append_batch(sampled.rows[key])
                         bar.update(1)
                         del sampled  # its memory is wanted for the next one
-            for writer in writers.values():
-                writer.end()
     except BaseException:
         for name in names[1:]:
             path.with_name(name).unlink(missing_ok=True)
@@ -398,8 +400,7 @@ class PackedDataset(NeighborDataset):
             **given,
             **options,
         )
-        packed = {"packed_epochs": [info.first_epoch, info.epochs]}
-        self._refuse(differences({**info.options, **packed}, self.options))
+        self._refuse(differences({**info.options, **self._packed_epochs()}, self.options))
 
     def _check_files(self, dataset: Dataset) -> None:
         """Each file of the pack must have been made from the dataset's graph and row files."""
@@ -419,16 +420,12 @@ class PackedDataset(NeighborDataset):
                 f"give the dataset, seeds and times that it was packed from, or pack again"
             )
 
-    @property
-    def packed_epochs(self) -> range:
-        """The epochs that were packed."""
-        first = self._pack.info.first_epoch
-        return range(first, first + self._pack.info.epochs)
+    def _packed_epochs(self) -> dict[str, Any]:
+        return {"packed_epochs": [self._pack.info.first_epoch, self._pack.info.epochs]}
 
     def seed_options(self) -> dict[str, Any]:
         """Those of a `NeighborDataset`, and the epochs that were packed."""
-        info = self._pack.info
-        return {**super().seed_options(), "packed_epochs": [info.first_epoch, info.epochs]}
+        return {**super().seed_options(), **self._packed_epochs()}
 
     def row_sources(self, epoch: int) -> dict[RowKey, RowSource]:
         """Packed attributes in the pack, others in the dataset."""

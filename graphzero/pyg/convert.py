@@ -6,7 +6,7 @@ import importlib
 import io
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,8 +26,7 @@ from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.graph.stores import Extras, is_seed_edges
 from graphzero.ingest.folder import once
 from graphzero.ingest.options import BuildOptions
-from graphzero.ingest.sources.torch_file import load_torch
-from graphzero.store.format import BFLOAT16
+from graphzero.ingest.sources.torch_file import array_of_tensor, is_sparse_tensor, load_torch
 from graphzero.store.manifest import EDGES, NODES
 
 Array = npt.NDArray[Any]
@@ -125,20 +124,23 @@ def from_data(
             reason = _REFUSED.get(name, "see the options of graphzero.build")
             raise TypeError(f"from_data has no {name}=: {reason}")
     graph = _describe(_one_graph(data))
-    options["weight_attrs"] = _default_weights(graph) if weight_attrs is None else weight_attrs
-    options["time_attrs"] = _default_times(graph) if time_attrs is None else time_attrs
+    of_nodes, of_edges = graph.nodes.values(), graph.edges.values()
+    if weight_attrs is None:
+        weight_attrs = ["edge_weight"] if _can_sample(of_edges, "edge_weight", np.float32) else []
+    if time_attrs is None:
+        places = ((of_edges, "edge_time"), (of_edges, "time"), (of_nodes, "time"))
+        time_attrs = [name for parts, name in places if _can_sample(parts, name, np.integer)][:1]
+    options |= {"weight_attrs": weight_attrs, "time_attrs": time_attrs}
     extras, unsaved = graph.extras()
     options |= {"directed": True, "edge_ids": edge_ids, "extras": extras}
-    closing = once(path, partial(api.write_dataset, path, **graph.arguments(), **options))
-    if closing is not None:
-        closing.tell(bool(options.get("progress", False)), stacklevel=2)
+    notes = once(path, partial(api.write_dataset, path, **graph.arguments(), **options))
+    if notes is not None:
+        notes.tell(bool(options.get("progress", False)), stacklevel=2)
     dataset = open_dataset(path)
     for name in dataset.shadowed():
-        warnings.warn(
+        _warn(
             f"data.{name} of the result is something else: read data[{name!r}] (batches have it "
-            f"as batch.{name}), or give the attribute another name before from_data",
-            UserWarning,
-            stacklevel=user_line(),
+            f"as batch.{name}), or give the attribute another name before from_data"
         )
     if unsaved:
         dataset.have_extras(Extras(dataset.extras.file, unsaved))
@@ -150,24 +152,24 @@ def _one_graph(data: Any) -> Data | HeteroData:
     if isinstance(data, str | os.PathLike):
         return _open_graph_file(Path(data))
     if isinstance(data, torch_geometric.data.Dataset):
-        if len(data) != 1:
-            raise ValueError(
-                f"{data!r} holds {len(data):,} graphs, and a dataset folder holds one: choose it, "
-                f"as in from_data(dataset[0], path); for training on many small graphs, in memory "
-                f"or in an OnDiskDataset, use PyG's DataLoader"
-            )
+        _require_one(repr(data), len(data))
         data = data[0]
-    if isinstance(data, tuple):
-        raise TypeError(
-            "from_data takes no (FeatureStore, GraphStore): save each tensor to a .npy file, and "
-            "give the files to graphzero.build, which does not load them"
-        )
     if not isinstance(data, Data | HeteroData):
         raise TypeError(
             f"from_data takes a torch_geometric.data.Data or HeteroData, a PyG dataset of one "
-            f"graph, or the path of its file, not {type(data).__name__}"
+            f"graph, or the path of its file, not {type(data).__name__}; the tensors of a "
+            f"(FeatureStore, GraphStore), saved as .npy files, are for graphzero.build"
         )
     return data
+
+
+def _require_one(what: str, num_graphs: int) -> None:
+    if num_graphs != 1:
+        raise ValueError(
+            f"{what} holds {num_graphs:,} graphs, and a dataset folder holds one: choose it, as in "
+            f"from_data(dataset[0], path); for training on many small graphs, in memory or in an "
+            f"OnDiskDataset, use PyG's DataLoader"
+        )
 
 
 def _num_graphs(slices: Any) -> int:
@@ -185,12 +187,7 @@ def _open_graph_file(path: Path) -> Data | HeteroData:
         classes += [getattr(home, name) for name in names if hasattr(home, name)]
     found = load_torch(path, classes)
     if isinstance(found, tuple) and 2 <= len(found) <= 4:
-        count = _num_graphs(found[1])
-        if count != 1:
-            raise ValueError(
-                f"{path} holds {count:,} graphs, and a dataset folder holds one: choose it, as in "
-                f"from_data(dataset[0], path)"
-            )
+        _require_one(str(path), _num_graphs(found[1]))
         found = found[0]
     if isinstance(found, Mapping):
         typed = any(isinstance(value, Mapping) for value in found.values())
@@ -218,8 +215,6 @@ class _Part:
         The name of the split by the name that it was given.
     edge_index : (2, count) integers, optional
         Sources and targets of edges.
-    kept : dict
-        What has no row for each node or edge.
     """
 
     count: int
@@ -227,7 +222,6 @@ class _Part:
     splits: dict[str, Array] = field(default_factory=dict)
     masks: dict[str, str] = field(default_factory=dict)
     edge_index: Array | None = None
-    kept: dict[str, Any] = field(default_factory=dict)
 
     @property
     def what(self) -> str:
@@ -236,30 +230,29 @@ class _Part:
 
 @dataclass
 class _Graph:
-    """The parts of a graph by type (without types `NODES` and `EDGES`), and what is of none."""
+    """The parts of a graph by type (without types `NODES` and `EDGES`).
+
+    `kept` is what has no row for each node or edge: by type, and None for the whole graph.
+    """
 
     nodes: dict[str, _Part] = field(default_factory=dict)
     edges: dict[tuple[str, str, str], _Part] = field(default_factory=dict)
-    kept: dict[str, Any] = field(default_factory=dict)
+    kept: dict[Any, dict[str, Any]] = field(default_factory=dict)
 
     def extras(self) -> tuple[bytes | None, dict[Any, dict[str, Any]]]:
         """The content of the file of `Extras`, and what it cannot hold, with a warning."""
-        parts: dict[Any, _Part] = {**self.nodes, **self.edges}
-        kept = {None: self.kept, **{key: part.kept for key, part in parts.items()}}
         unsaved: dict[Any, dict[str, Any]] = {}
-        for key, values in kept.items():
+        for key, values in self.kept.items():
             for name in [name for name, value in values.items() if not _can_save(value)]:
                 unsaved.setdefault(key, {})[name] = values.pop(name)
-                warnings.warn(
+                _warn(
                     f"{name} is a {type(unsaved[key][name]).__name__}, which is not stored: the "
                     f"result of from_data has it in memory, and graphzero.open does not. Numbers, "
-                    f"texts, tensors, and lists and dictionaries of them are stored",
-                    UserWarning,
-                    stacklevel=user_line(),
+                    f"texts, tensors, and lists and dictionaries of them are stored"
                 )
         content = {
-            "kept": {key: values for key, values in kept.items() if values},
-            "splits": {key: part.masks for key, part in parts.items() if part.masks},
+            "kept": {key: values for key, values in self.kept.items() if values},
+            "splits": {key: part.masks for key, part in self.nodes.items() if part.masks},
         }
         if not any(content.values()):
             return None, unsaved
@@ -286,60 +279,50 @@ class _Graph:
 
 def _describe(data: Data | HeteroData) -> _Graph:
     """The parts of a PyG graph; a ValueError names one that cannot be stored."""
-    if isinstance(data, HeteroData):
-        return _describe_hetero(data)
-    if data.num_nodes is None:
-        raise ValueError("the graph has no num_nodes: set data.num_nodes")
-    nodes, edges = _Part(int(data.num_nodes)), _edges(data._store, "")
-    for name in list(data._store.keys()):
-        is_edge = data._store.is_edge_attr(name)
-        if name not in _TOPOLOGY and not _add_split(nodes, name, data._store[name], ""):
-            part = edges if is_edge or name.startswith("edge_") else nodes
-            _add(part, data._store, name, is_edge or data._store.is_node_attr(name), "")
-    kept = {**nodes.kept, **edges.kept}  # of the graph
-    nodes.kept, edges.kept = {}, {}
-    return _Graph({NODES: nodes}, {EDGES: edges}, kept)
-
-
-def _describe_hetero(data: HeteroData) -> _Graph:
-    graph = _Graph(kept=dict(data._global_store.items()))
-    if not data.edge_types:
-        raise ValueError("the graph has no edges: set edge_index of an edge type")
+    graph, typed = _Graph(), isinstance(data, HeteroData)
+    if typed:
+        graph.kept[None] = dict(data._global_store.items())
+        if not data.edge_types:
+            raise ValueError("the graph has no edges: set edge_index of an edge type")
     for store in data.node_stores:
-        where = f"{store._key}: "
         if store.num_nodes is None:
-            raise ValueError(f"{where}no number of nodes: set data[{store._key!r}].num_nodes")
-        nodes = graph.nodes[store._key] = _Part(int(store.num_nodes))
-        for name in list(store.keys()):
-            if name != "num_nodes" and not _add_split(nodes, name, store[name], where):
-                _add(nodes, store, name, store.is_node_attr(name), where)
+            raise ValueError(f"{_prefix(store)}no number of nodes: set its num_nodes")
+        graph.nodes[store._key if typed else NODES] = _Part(int(store.num_nodes))
     for store in data.edge_stores:
-        where = f"{store._key}: "
-        for name in (store._key[0], store._key[2]):
+        for name in (store._key[0], store._key[2]) if typed else ():
             if name not in graph.nodes:
                 raise ValueError(
-                    f"{where}there are no nodes of type {name!r}: set data[{name!r}].num_nodes"
+                    f"{_prefix(store)}there are no nodes of type {name!r}: "
+                    f"set data[{name!r}].num_nodes"
                 )
-        edges = graph.edges[store._key] = _edges(store, where)
+        graph.edges[store._key if typed else EDGES] = _edges(store)
+    for store in [*data.node_stores, *data.edge_stores] if typed else [data._store]:
+        nodes = graph.nodes.get(store._key if typed else NODES)
+        edges = graph.edges.get(store._key if typed else EDGES)
+        parts = [part for part in (nodes, edges) if part is not None]
+        kept = graph.kept.setdefault(store._key, {})
         for name in list(store.keys()):
-            if name not in _TOPOLOGY:
-                _add(edges, store, name, store.is_edge_attr(name), where)
+            if name in _TOPOLOGY or (nodes and _add_split(nodes, store, name)):
+                continue
+            of_edges = store.is_edge_attr(name) or name.startswith("edge_")
+            _add(parts[-1 if of_edges else 0], kept, store, name)
     return graph
+
+
+def _prefix(store: Any) -> str:
+    """Which type an error is about."""
+    return "" if store._key is None else f"{store._key}: "
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=user_line())
 
 
 def _as_array(value: Any, name: str) -> Array:
     """The numbers of a tensor or array, not copied where they are in the processor's memory."""
     if isinstance(value, Tensor):
-        if value.layout != torch.strided:
-            raise ValueError(
-                f"{name} is a sparse tensor, which cannot be stored: give {name}.to_dense(), or "
-                f"remove it from the graph"
-            )
-        value = value.detach().as_subclass(Tensor).cpu().contiguous()
-        if value.dtype == torch.bfloat16:
-            array: Array = value.view(torch.int16).numpy().view(BFLOAT16)
-            return array
-        return np.asarray(value.numpy())
+        dense = value if is_sparse_tensor(value) else value.as_subclass(Tensor)
+        return array_of_tensor(dense, name)
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         return value
     what = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
@@ -349,15 +332,15 @@ def _as_array(value: Any, name: str) -> Array:
     )
 
 
-def _edges(store: Any, where: str) -> _Part:
+def _edges(store: Any) -> _Part:
     """The edges of a store; the values of a sparse matrix are weights or attributes."""
-    edge_index, value = store.get("edge_index"), None
+    edge_index, value, where = store.get("edge_index"), None, _prefix(store)
     if edge_index is None:
         if store.get("adj_t") is None:
             raise ValueError(f"{where}the graph has no edge_index")
         transposed, value = to_edge_index(store["adj_t"])
         edge_index = transposed.flip(0)
-    elif isinstance(edge_index, Tensor) and edge_index.layout != torch.strided:
+    elif is_sparse_tensor(edge_index):
         raise ValueError(
             f"{where}edge_index is a sparse tensor: name it adj_t if its rows are the targets; "
             f"if they are the sources, give torch_geometric.utils.to_edge_index(edge_index)[0]"
@@ -372,11 +355,12 @@ def _edges(store: Any, where: str) -> _Part:
     return part
 
 
-def _add_split(nodes: _Part, name: str, value: Any, where: str) -> bool:
+def _add_split(nodes: _Part, store: Any, name: str) -> bool:
     """Takes a mask or ids of a split; False where the name or the type is not that of one."""
-    if name not in _SPLIT_NAMES or not isinstance(value, Tensor | np.ndarray):
+    if name not in _SPLIT_NAMES or not isinstance(store[name], Tensor | np.ndarray):
         return False
-    array = _as_array(torch.as_tensor(value), f"{where}{name}")
+    where = _prefix(store)
+    array = _as_array(torch.as_tensor(store[name]), f"{where}{name}")
     is_mask = array.dtype == np.bool_ and array.shape == (nodes.count,)
     if is_mask or (array.ndim == 1 and array.dtype.kind in "iu" and not name.endswith("_mask")):
         split = _SPLIT_NAMES[name]
@@ -389,11 +373,9 @@ def _add_split(nodes: _Part, name: str, value: Any, where: str) -> bool:
             )
         nodes.masks[name] = split
         return True
-    warnings.warn(
+    _warn(
         f"{where}{name} of shape {array.shape} is no split, which is a mask of {nodes.count:,} "
-        f"nodes or their ids: it is stored as it is, and input_nodes= takes one column of it",
-        UserWarning,
-        stacklevel=user_line(),
+        f"nodes or their ids: it is stored as it is, and input_nodes= takes one column of it"
     )
     return False
 
@@ -417,28 +399,32 @@ def _can_save(value: Any) -> bool:
     return True
 
 
-def _add(part: _Part, store: Any, name: str, is_row: bool, where: str) -> None:
+def _add(part: _Part, kept: dict[str, Any], store: Any, name: str) -> None:
     """Stores an attribute with a row for each node or edge; keeps others in memory."""
-    value = store[name]
+    value, where = store[name], _prefix(store)
     if name in _OF_BATCH:
-        warnings.warn(
-            f"{where}{name} is left out: the graphs of a PyG Batch are stored as one graph",
-            UserWarning,
-            stacklevel=user_line(),
-        )
-    elif is_row and not is_seed_edges(name):
+        _warn(f"{where}{name} is left out: the graphs of a PyG Batch are stored as one graph")
+    elif (store.is_node_attr(name) or store.is_edge_attr(name)) and not is_seed_edges(name):
         array = _as_array(value, f"{where}{name}")
-        if _IN_BATCHES.get(name) == part.what:
-            _check_numbering(array, name, part, where)
-            return
         axis = store._parent().__cat_dim__(name, value, store) if hasattr(store, "_parent") else 0
-        if axis % array.ndim != 0:
+        if _IN_BATCHES.get(name) == part.what:
+            if not np.array_equal(array, np.arange(part.count)):
+                raise ValueError(
+                    f"{where}{name}: a batch has numbers of its {part.what} under this name, which "
+                    f"are others: give the attribute another name, such as 'own_{name}'"
+                )
+            _warn(
+                f"{where}{name} is left out: it counts the {part.what} from 0, and batches have a "
+                f"{name} anyway"
+            )
+        elif axis % array.ndim != 0:
             raise ValueError(
                 f"{where}{name} has shape {array.shape} with an entry for each node or edge along "
                 f"its last axis: transpose it and give it another name than one with 'index' or "
                 f"'face'"
             )
-        part.stored[name] = array
+        else:
+            part.stored[name] = array
     elif value is not None:
         if name in ("x", "y", "edge_attr", "edge_weight"):
             shape = tuple(getattr(value, "shape", ()))
@@ -446,40 +432,13 @@ def _add(part: _Part, store: Any, name: str, is_row: bool, where: str) -> None:
                 f"{where}{name} of shape {shape} has not one row for each of the {part.count:,} "
                 f"{part.what}"
             )
-        part.kept[name] = value
+        kept[name] = value
 
 
-def _check_numbering(array: Array, name: str, part: _Part, where: str) -> None:
-    """Refuses other numbers than 0 to count - 1 under a name that batches have."""
-    if not np.array_equal(array, np.arange(part.count)):
-        raise ValueError(
-            f"{where}{name}: a batch has numbers of its {part.what} under this name, which are "
-            f"others: give the attribute another name, such as 'own_{name}'"
-        )
-    warnings.warn(
-        f"{where}{name} is left out: it counts the {part.what} from 0, and batches have a {name} "
-        f"anyway",
-        UserWarning,
-        stacklevel=user_line(),
+def _can_sample(parts: Iterable[_Part], name: str, dtype: Any) -> bool:
+    """Whether neighbours can be drawn by the attributes of a name as they are."""
+    found = [part.stored[name] for part in parts if name in part.stored]
+    return bool(found) and all(
+        values.ndim == 1 and np.issubdtype(values.dtype, dtype) and not (values < 0).any()
+        for values in found
     )
-
-
-def _can_sample(values: Array, dtypes: str) -> bool:
-    return values.ndim == 1 and values.dtype.kind in dtypes and not (values < 0).any()
-
-
-def _default_weights(graph: _Graph) -> list[str]:
-    """``edge_weight``, where weights are stored as they are: others become float32 if named."""
-    found = [e.stored["edge_weight"] for e in graph.edges.values() if "edge_weight" in e.stored]
-    suits = all(one.dtype == np.float32 and _can_sample(one, "f") for one in found)
-    return ["edge_weight"] if found and suits else []
-
-
-def _default_times(graph: _Graph) -> list[str]:
-    """``edge_time`` or ``time`` of the edges, else ``time`` of the nodes, if all are integers."""
-    of_nodes, of_edges = list(graph.nodes.values()), list(graph.edges.values())
-    for parts, name in ((of_edges, "edge_time"), (of_edges, "time"), (of_nodes, "time")):
-        found = [part.stored[name] for part in parts if name in part.stored]
-        if found and all(_can_sample(values, "iu") for values in found):
-            return [name]
-    return []

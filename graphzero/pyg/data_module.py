@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from graphzero.errors import user_line
 from graphzero.graph.dataset import Dataset
 from graphzero.loader.arguments import as_dataset, as_seed_nodes
 from graphzero.pyg.loaders import NeighborLoader
@@ -19,18 +22,12 @@ else:
 
     def _base() -> type:
         """The class of the Lightning package that the user's script has imported, if any."""
-        if "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules:
-            from pytorch_lightning import LightningDataModule
-
-            return LightningDataModule
-        try:
-            from lightning.pytorch import LightningDataModule
-        except ImportError:
-            try:
-                from pytorch_lightning import LightningDataModule
-            except ImportError:
-                raise ImportError("DataModule needs Lightning: pip install lightning") from None
-        return LightningDataModule
+        names = ("lightning.pytorch", "pytorch_lightning")
+        for name in sorted(names, key=lambda name: name not in sys.modules):
+            with suppress(ImportError):
+                base: type = importlib.import_module(name).LightningDataModule
+                return base
+        raise ImportError("DataModule needs Lightning: pip install lightning")
 
     _Base = _base()
 
@@ -95,7 +92,15 @@ class DataModule(_Base):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         as_dataset(data)
-        _refuse_foreign(kwargs)
+        if "shuffle" in kwargs:
+            warnings.warn(
+                "DataModule shuffles the training nodes and no others: shuffle= has no effect",
+                UserWarning,
+                stacklevel=user_line(),
+            )
+            del kwargs["shuffle"]
+        if kwargs.pop("loader", "neighbor") != "neighbor":
+            raise ValueError("DataModule samples neighbours: loader='neighbor' is the only choice")
         self.data = data
 
         def nodes_or_split(nodes: Any, *names: str) -> Any:
@@ -104,20 +109,18 @@ class DataModule(_Base):  # type: ignore[misc]
                 return nodes
             return next((name for name in names if name in _split_names(data)), None)
 
-        self.input_train_nodes = nodes_or_split(input_train_nodes, "train")
-        self.input_val_nodes = nodes_or_split(input_val_nodes, "val", "valid")
-        self.input_test_nodes = nodes_or_split(input_test_nodes, "test")
-        self.input_pred_nodes = input_pred_nodes
-        if input_pred_nodes is None and data.is_typed and self.input_train_nodes is not None:
-            self.input_pred_nodes = as_seed_nodes(self.input_train_nodes, data).node_type
-        self.input_train_time = input_train_time
-        self.input_val_time = input_val_time
-        self.input_test_time = input_test_time
-        self.input_pred_time = input_pred_time
-        if self.input_val_nodes is None:
-            self.__dict__["val_dataloader"] = None  # Lightning then leaves the stage out
-        if self.input_test_nodes is None:
-            self.__dict__["test_dataloader"] = None
+        train = nodes_or_split(input_train_nodes, "train")
+        if input_pred_nodes is None and data.is_typed and train is not None:
+            input_pred_nodes = as_seed_nodes(train, data).node_type
+        self._seeds = {
+            "train": (train, input_train_time),
+            "val": (nodes_or_split(input_val_nodes, "val", "valid"), input_val_time),
+            "test": (nodes_or_split(input_test_nodes, "test"), input_test_time),
+            "predict": (input_pred_nodes, input_pred_time),
+        }
+        for stage in ("val", "test"):
+            if self._seeds[stage][0] is None:
+                self.__dict__[f"{stage}_dataloader"] = None  # Lightning then leaves the stage out
         kwargs.setdefault("pin_memory", torch.cuda.is_available())
         kwargs.setdefault("persistent_workers", kwargs.get("num_workers", 0) > 0)
         self.kwargs = kwargs
@@ -131,41 +134,36 @@ class DataModule(_Base):  # type: ignore[misc]
             self._seed = drawn if self.trainer is None else self.trainer.strategy.broadcast(drawn)
         return self._seed
 
-    def _loader(self, nodes: Any, time: Any, *, training: bool) -> NeighborLoader:
+    def _loader(self, stage: str) -> NeighborLoader:
+        training = stage == "train"
         options = self.kwargs if training else self.eval_kwargs
-        several = self.trainer is not None and self.trainer.world_size > 1
-        if several:
+        if self.trainer is not None and self.trainer.world_size > 1:
             even = training or _forward_meets_the_ranks(self.trainer)
             options = {"distributed": True, "even": even, **options}
-        return NeighborLoader(
-            self.data,
-            input_nodes=nodes,
-            input_time=time,
-            shuffle=training,
-            seed=self._shared_seed(),
-            **options,
-        )
+        nodes, time = self._seeds[stage]
+        how = {"shuffle": training, "seed": self._shared_seed(), **options}
+        return NeighborLoader(self.data, input_nodes=nodes, input_time=time, **how)
 
     def train_dataloader(self) -> NeighborLoader:
         """Shuffled batches of the training nodes, equally many on every rank."""
-        if self.input_train_nodes is None:
+        if self._seeds["train"][0] is None:
             raise ValueError(
                 f"there are no nodes to train with: give input_train_nodes; the dataset has the "
                 f"splits {_split_names(self.data)}"
             )
-        return self._loader(self.input_train_nodes, self.input_train_time, training=True)
+        return self._loader("train")
 
     def val_dataloader(self) -> NeighborLoader:
         """Batches of the validation nodes, each once over all ranks."""
-        return self._loader(self.input_val_nodes, self.input_val_time, training=False)
+        return self._loader("val")
 
     def test_dataloader(self) -> NeighborLoader:
         """Batches of the test nodes, each once over all ranks."""
-        return self._loader(self.input_test_nodes, self.input_test_time, training=False)
+        return self._loader("test")
 
     def predict_dataloader(self) -> NeighborLoader:
         """Batches of the nodes to predict for, each once over all ranks."""
-        return self._loader(self.input_pred_nodes, self.input_pred_time, training=False)
+        return self._loader("predict")
 
     def state_dict(self) -> dict[str, Any]:
         """The seed, for checkpoints."""
@@ -174,10 +172,6 @@ class DataModule(_Base):  # type: ignore[misc]
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Takes the seed of a checkpoint, whose epoch is resumed."""
         self._seed = state_dict["seed"]
-
-    def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in self.kwargs.items())
-        return f"DataModule({self.data!r}, {given})"
 
 
 def _forward_meets_the_ranks(trainer: Any) -> bool:
@@ -189,18 +183,3 @@ def _forward_meets_the_ranks(trainer: Any) -> bool:
     if type(trainer.strategy).__name__ != "DDPStrategy":
         return True
     return any(True for _ in trainer.lightning_module.buffers())
-
-
-def _refuse_foreign(kwargs: dict[str, Any]) -> None:
-    """Takes out what PyG's data module has, and this one decides by itself."""
-    if "shuffle" in kwargs:
-        warnings.warn(
-            "DataModule shuffles the training nodes and no others: shuffle= has no effect",
-            UserWarning,
-            stacklevel=3,
-        )
-        del kwargs["shuffle"]
-    if kwargs.pop("loader", "neighbor") != "neighbor":
-        raise ValueError("DataModule samples neighbours: loader='neighbor' is the only choice")
-    if kwargs.pop("node_sampler", None) is not None:
-        raise ValueError("DataModule samples by itself: leave node_sampler out")

@@ -15,10 +15,7 @@ from torch.utils.data import DataLoader
 import graphzero.loader.neighbor_loader as ready
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.stores import is_seed_edges
-from graphzero.graph.user_input import IdArray
-from graphzero.loader.arguments import as_dataset
 from graphzero.loader.mini_batch import MiniBatch, TypedMiniBatch
-from graphzero.loader.neighbor_dataset import SeedDataset
 from graphzero.loader.neighbor_loader import SeedLoader
 
 AnyBatch = MiniBatch | TypedMiniBatch
@@ -45,6 +42,8 @@ def _add_kept(output: Any, kept: Mapping[str, Any]) -> None:
 
 class _PyGLoader(SeedLoader):
     """What makes a loader PyG's: the type of its batches, and that it never splits the seeds."""
+
+    _distributed = False
 
     @property
     def data(self) -> Dataset:
@@ -74,13 +73,6 @@ class _PyGLoader(SeedLoader):
     def _get_iterator(self) -> Any:
         return DataLoader._get_iterator(self)  # PyG's would collect the batches itself
 
-    def _take(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        taken = dict(arguments)
-        as_dataset(taken["other"].get("data", taken["dataset"]))
-        if all(taken[name] is None for name in ("distributed", "rank", "world_size")):
-            taken["distributed"] = False
-        return super()._take(taken)
-
     @staticmethod
     def _make_output(batch: AnyBatch, dataset: Dataset, whole: bool = True) -> Any:
         output = batch.to_pyg()
@@ -88,11 +80,9 @@ class _PyGLoader(SeedLoader):
             _complete(output, dataset)
         return output
 
-    def _set_up(
-        self, source: SeedDataset, input_id: IdArray | None, arguments: Mapping[str, Any]
-    ) -> None:
-        super()._set_up(source, input_id, arguments)
-        if source.gather is not None:  # these attributes, and nothing else
+    def _set_up(self, dataset: Any, own: Any, options: Mapping[str, Any], make: Any) -> None:
+        super()._set_up(dataset, own, options, make)
+        if self._source.gather is not None:  # these attributes, and nothing else
             self._finish.make_output = partial(self._make_output, whole=False)
 
 

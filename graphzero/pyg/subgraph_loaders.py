@@ -62,19 +62,20 @@ def _remembered(
     """
     graph: Any = dataset.graph.fingerprint({*dataset.graph.section_bytes} - {"node_rank"})
     graph = [graph, *options] if options else graph
-    path = None if save_dir is None else Path(save_dir) / name
-    if path is not None and path.exists():
-        found = torch.load(path, weights_only=True)
-        if not isinstance(found, dict) or found.get("graph") != graph:
-            raise ValueError(
-                f"{path} is of another graph or of other options: remove it, or choose another file"
-            )
-        return dict(found)
-    made = {"graph": graph, **make()}
-    if path is not None:
+    if save_dir is None:
+        return make()
+    path = Path(save_dir) / name
+    if not path.exists():
+        made = {"graph": graph, **make()}
         with replaced_file(path) as file:  # other ranks may be about to read it
             torch.save(made, file)
-    return made
+        return made
+    found = torch.load(path, weights_only=True)
+    if not isinstance(found, dict) or found.get("graph") != graph:
+        raise ValueError(
+            f"{path} is of another graph or of other options: remove it, or choose another file"
+        )
+    return found
 
 
 # --- clusters
@@ -142,22 +143,15 @@ class ClusterData:
         one: Data = next(iter(_PyGSubgraphs(self.data, [self._parts[range(len(self))[index]]])))
         return one
 
-    def __repr__(self) -> str:
-        return f"ClusterData({self.num_parts})"
-
 
 def _clusters(data: Dataset, num_parts: int, recursive: bool) -> IdArray:
     """The cluster of each node."""
     need, available = _METIS_BYTES * data.num_edges, available_memory()
-    is_installed = importlib.util.find_spec("pymetis") is not None
-    if not is_installed or need > available:
-        amounts = (
-            f"{format_bytes(need)} of memory, of which {format_bytes(available)} are available"
-        )
-        reason = f"takes about {amounts}" if is_installed else "needs pymetis: pip install pymetis"
+    if importlib.util.find_spec("pymetis") is None or need > available:
         warnings.warn(
             f"clusters are ranges of a breadth-first order of the nodes. METIS, whose clusters "
-            f"have fewer edges between them, {reason}",
+            f"have fewer edges between them, needs pymetis (pip install pymetis) and takes about "
+            f"{format_bytes(need)} of memory, of which {format_bytes(available)} are available",
             UserWarning,
             stacklevel=user_line(),
         )
@@ -231,7 +225,9 @@ class RandomNodeLoader(_PyGSubgraphs):
             raise TypeError("RandomNodeLoader has no batch_size: num_parts says how many parts")
         self.num_parts = as_count(num_parts, "num_parts")
         options["batch_size"] = math.ceil(data.num_nodes / self.num_parts)
-        self._begin(data, options, lambda ds, how: SingleNodes(ds, ds.num_nodes, **how))
+        self._set_up(
+            data, {}, options, lambda ds, **how: (SingleNodes(ds, ds.num_nodes, **how), None)
+        )
 
 
 # --- GraphSAINT
@@ -387,7 +383,7 @@ class GraphSAINTSampler(_PyGSubgraphs):
         coverage = as_count(sample_coverage, "sample_coverage", 0)
         kind = f"{type(self).__name__.lower()}_{words}_{getattr(self, 'walk_length', '')}"
 
-        def make(ds: Dataset, how: dict[str, Any]) -> _SaintSets:
+        def make(ds: Dataset, **how: Any) -> tuple[_SaintSets, None]:
             sets = _SaintSets(ds, steps, draw, words, **how)
             if coverage > 0:
                 alone = {"gather": [], "distributed": False, "rank": None, "world_size": None}
@@ -396,10 +392,10 @@ class GraphSAINTSampler(_PyGSubgraphs):
                 count = partial(_normalization, others, coverage, log)
                 found = _remembered(save_dir, f"{kind}_{coverage}.pt", ds, count)
                 sets.norm = found["node_norm"].numpy(), found["edge_norm"].numpy()
-            return sets
+            return sets, None
 
         self.num_steps, self.sample_coverage = steps, coverage
-        self._begin(data, options, make)
+        self._set_up(data, {}, options, make)
 
     def _draws(
         self, data: Dataset, size: int

@@ -269,11 +269,10 @@ def _batch_rows(summary: Summary) -> Iterator[_Row]:
     if totals.steps == 0:
         return
     looped = totals.stall + totals.training
-    maybe = ", or their DataLoader did" if totals.unsplit else ""
     yield (
         "loop",
         f"waited {_with_share(totals.stall, looped)} for {totals.steps:,} mini-batches, worked on "
-        f"them {_with_share(totals.training, looped)}{maybe}",
+        f"them {_with_share(totals.training, looped)}",
     )
     if 0 < totals.batches < totals.steps:
         yield (

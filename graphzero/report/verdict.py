@@ -84,21 +84,10 @@ _BESIDE = (
     "Make transform= or collate_fn= cheaper, and look for what else runs between two mini-batches "
     "or at the beginning of a pass: short passes wait for their first mini-batch each time."
 )
-# Instead of the knobs of "model" and "delivery", where it may be either.
-_EITHER = (
-    "First measure which it is: `for batch in monitor.watch(loader)`. If it is the model, a faster "
-    "step helps (a larger batch_size, trimmed layers, a GPU); if it is the delivery, a cheaper "
-    "collate_fn, or num_workers=0 instead of workers."
-)
 # The disk's share, where the clocks of the stages have not seen most of it.
 _ESTIMATED = (
     ", as its page faults imply: this is an estimate, and the measured seconds of the stages count "
     "that time as gathering or sampling"
-)
-# Where a dataset's iterator has seen the loop, and work in between may be the DataLoader's.
-_UNSPLIT = (
-    "This is as the dataset saw it: if a DataLoader is in between, its collate_fn and pin_memory "
-    "count as work of the loop, and `for batch in monitor.watch(loader)` measures them apart."
 )
 
 
@@ -133,8 +122,8 @@ class Verdict:
         "delivery": mini-batches were prepared fast enough, and the training loop waited all the
         same, for their transfer between processes, for transforms, or for workers to start.
     stalled : float or None
-        Share of its time that the training loop waited for mini-batches; at least that much where
-        `BatchTotals.unsplit` is part of the rest. None if it was not observed.
+        Share of its time that the training loop waited for mini-batches. None if it was not
+        observed.
     sentence : str
         Why.
     knob : str
@@ -209,8 +198,6 @@ def find_verdict(
         sentence = "graphzero prepared no mini-batch while the run was observed."
         return Verdict("unknown", None, f"What the run was bound by is unknown: {sentence}", "")
     found = _observed(totals, stalled, work, workforce)
-    if totals.unsplit >= _STALLS * looped:
-        found = _hedged(found)
     if recorded is None or looped >= _LOOPED * recorded:
         return found
     outside = (
@@ -245,17 +232,6 @@ def _model(stalled: float) -> Verdict:
             "each pass, or until others were delivered."
         )
     return Verdict("model", stalled, sentence, _FASTER_STEP)
-
-
-def _hedged(found: Verdict) -> Verdict:
-    """Where the loop waited for the dataset as long as it says, and maybe for its DataLoader."""
-    if found.bound != "model":
-        return replace(found, sentence=f"{found.sentence} {_UNSPLIT}")
-    sentence = (
-        "Bound by the model or by the delivery of mini-batches (collate_fn, pin_memory): "
-        f"{found.stalled:.0%} of the loop's time was waiting for the dataset. {_UNSPLIT}"
-    )
-    return replace(found, sentence=sentence, knob=_EITHER)
 
 
 def _work(totals: BatchTotals, workforce: Workforce, major_faults: int) -> _Work:

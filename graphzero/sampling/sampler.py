@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.errors import FormatError
@@ -28,8 +27,6 @@ from graphzero.units import as_count
 
 if TYPE_CHECKING:
     from graphzero.graph.user_input import SamplingOptions, Unpack
-
-_NOT_IN_BATCH = {"not_in_batch": True}
 
 _NOTHING = np.empty(0, np.int64)
 
@@ -74,7 +71,7 @@ class Subgraph:
     stored_id: IdArray
     batch: IdArray | None = None
     pages_missed: int = 0
-    positions: IdArray | None = field(default=None, metadata=_NOT_IN_BATCH)
+    positions: IdArray | None = None
 
     @property
     def total_nodes(self) -> int:
@@ -89,19 +86,6 @@ class Subgraph:
     def without_positions(self) -> Subgraph:
         """The same without `positions`, once the attributes of the edges have been found."""
         return replace(self, positions=None)
-
-    @property
-    def optional_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """The arrays that only some subgraphs have, by name: fields whose default is None.
-
-        A mini-batch has them under the same names. It does not have `positions`.
-        """
-        values = {
-            each.name: getattr(self, each.name)
-            for each in fields(self)
-            if each.default is None and "not_in_batch" not in each.metadata
-        }
-        return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True)

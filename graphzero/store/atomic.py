@@ -15,6 +15,10 @@ import shutil
 import stat
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _SUFFIX = ".gz-staged"
 SPECIAL_FILE = "this is a device or another special file; choose the path of a regular file"
@@ -86,6 +90,9 @@ def _of_path(error: OSError, path: str | os.PathLike[str]) -> OSError:
 class StagedFile:
     """An unfinished file, in the folder of its final path.
 
+    A context manager: at the end of the block the file is published under its final name in one
+    step; if the block raises, the file is removed.
+
     Parameters
     ----------
     path : path-like
@@ -118,20 +125,16 @@ class StagedFile:
         try:
             self.fd = os.open(self.staged_path, flags, 0o644)
             self._open = True
-            if size > 0:
-                self._reserve(size)
+            if size > 0 and hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(self.fd, 0, size)
+            else:  # macOS
+                os.ftruncate(self.fd, size)
         except BaseException as error:
             with suppress(OSError):  # where it could not be made, it is not there either
                 self.discard()
             if isinstance(error, OSError):
                 raise _of_path(error, self.path) from error
             raise
-
-    def _reserve(self, size: int) -> None:
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(self.fd, 0, size)
-        else:  # macOS
-            os.ftruncate(self.fd, size)
 
     def write(self, data: bytes | memoryview, offset: int) -> None:
         """Writes all of data at a byte offset."""
@@ -143,13 +146,8 @@ class StagedFile:
                 raise _of_path(error, self.path) from error
             view, offset = view[written:], offset + written
 
-    def seal(self, size: int | None = None) -> None:
-        """Flushes the content to the disk and closes the descriptor; the name stays staged.
-
-        The file is cut to `size` bytes. Default: all reserved bytes.
-        """
-        if size is not None:
-            os.ftruncate(self.fd, size)
+    def seal(self) -> None:
+        """Flushes the content to the disk and closes the descriptor; the name stays staged."""
         os.fsync(self.fd)
         os.close(self.fd)
         self._open = False
@@ -176,7 +174,7 @@ class StagedFile:
             with suppress(OSError):
                 self.discard()
 
-    def __enter__(self) -> StagedFile:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

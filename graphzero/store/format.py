@@ -325,12 +325,10 @@ def verify_file(path: str | os.PathLike[str], progress: Progress | None = None) 
     return header
 
 
-class FileWriter:
+class FileWriter(StagedFile):
     """Writes a file of a known layout, section by section, in any interleaving.
 
-    A context manager: at the end of the block the file is published under its final name in one
-    step; if the block raises, the file is removed. Callers that publish several files together
-    use `seal` and `publish`.
+    Callers that publish several files together use `seal` and `publish`.
 
     Parameters
     ----------
@@ -346,10 +344,9 @@ class FileWriter:
 
     def __init__(self, path: str | os.PathLike[str], header: Header) -> None:
         self.header = header
-        self._index = {section.name: i for i, section in enumerate(header.sections)}
-        self._written = [0] * len(header.sections)
-        self._crc = [0] * len(header.sections)
-        self.staged = StagedFile(path, header.file_bytes)
+        self._written = dict.fromkeys((section.name for section in header.sections), 0)
+        self._crc = dict(self._written)
+        super().__init__(path, header.file_bytes)
 
     def append(self, name: str, array: npt.ArrayLike) -> None:
         """Appends elements to a section, converting them to its dtype.
@@ -359,10 +356,9 @@ class FileWriter:
         ValueError
             If there are more than the layout has.
         """
-        index = self._index[name]
-        section = self.header.sections[index]
+        at, section = self._written[name], self.header.find(name)
+        assert section is not None
         data = np.ascontiguousarray(array, dtype=DTYPES[section.dtype]).reshape(-1)
-        at = self._written[index]
         if data.nbytes > section.length - at:
             raise ValueError(f"more than {section.count} elements for section '{name}'")
         if data.nbytes == 0:
@@ -370,9 +366,9 @@ class FileWriter:
         view = data.data.cast("B")
         for begin in range(0, data.nbytes, CHUNK_BYTES):
             chunk = view[begin : begin + CHUNK_BYTES]
-            self._crc[index] = zlib.crc32(chunk, self._crc[index])
-            self.staged.write(chunk, section.offset + at + begin)
-        self._written[index] += data.nbytes
+            self._crc[name] = zlib.crc32(chunk, self._crc[name])
+            self.write(chunk, section.offset + at + begin)
+        self._written[name] += data.nbytes
 
     def resize(self, num_nodes: int) -> None:
         """Changes the number of rows of a feature file, for writers that do not know it beforehand.
@@ -398,34 +394,14 @@ class FileWriter:
             If a section is not complete.
         """
         sections = []
-        for section, written, crc in zip(
-            self.header.sections, self._written, self._crc, strict=True
-        ):
-            if written != section.length:
+        for section in self.header.sections:
+            if self._written[section.name] != section.length:
                 raise ValueError(f"section '{section.name}' is not complete")
-            sections.append(replace(section, crc=crc))
+            sections.append(replace(section, crc=self._crc[section.name]))
         self.header = replace(self.header, sections=tuple(sections))
-        self.staged.write(encode_header(self.header), 0)
-        self.staged.seal(self.header.file_bytes)
-
-    def publish(self) -> None:
-        """Renames the sealed file to its final name; removed on failure."""
-        self.staged.publish()
-
-    def discard(self) -> None:
-        """Removes the unfinished file."""
-        self.staged.discard()
-
-    def __enter__(self) -> FileWriter:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            if kind is None:
-                self.seal()
-                self.publish()
-        finally:
-            self.discard()  # harmless after `publish`
+        self.write(encode_header(self.header), 0)
+        os.ftruncate(self.fd, self.header.file_bytes)
+        super().seal()
 
 
 @contextmanager

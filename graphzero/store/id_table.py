@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy.typing as npt
 from graphzero import _core
 from graphzero.errors import FormatError
 from graphzero.store.format import DTYPES, FLAG_VECTOR, Header, layout
-from graphzero.store.mapped_file import MappedFile, header_identity, section_view
+from graphzero.store.mapped_file import MappedFile
 
 TEXT = "text"  # the section with the bytes of all texts
 _LEAST_SORTED = 1 << 12  # fewer ids are looked up in their own order
@@ -45,27 +44,6 @@ def first_not_ascending(rows: npt.NDArray[Any], begin: int, end: int) -> int:
     return first + int(wrong[0]) if len(wrong) else -1
 
 
-def first_bad_text(
-    rows: npt.NDArray[Any], text: npt.NDArray[np.uint8], begin: int, end: int
-) -> int:
-    """First of the texts [begin, end) that is no UTF-8 or not above the one before; -1 if none.
-
-    The ends of the texts, `rows`, must ascend and lie in `text`.
-    """
-    ends = [0, *rows[max(begin - 1, 0) : end].tolist()]
-    if begin > 1:
-        ends[0] = int(rows[begin - 2])
-    texts = [text[start:stop].tobytes() for start, stop in pairwise(ends)]
-    for node, (before, one) in enumerate(pairwise([b"", *texts][begin > 0 :]), begin):
-        try:
-            one.decode()
-        except UnicodeDecodeError:
-            return node
-        if one <= before:
-            return node
-    return -1
-
-
 class IdTable(MappedFile):
     """Ascending, distinct ids: integers of 64 bits, or texts, which are sorted by UTF-8 bytes.
 
@@ -87,31 +65,32 @@ class IdTable(MappedFile):
 
     def _read_header(self) -> None:
         header = _core.feature_header(self._mapping)
-        sections = {name: entry for name, *entry in header["sections"]}
-        code, self._offset, self._count, _, _ = sections.get("rows", (0, 0, 0, 0, 0))
-        self.is_text = TEXT in sections
-        self.identity = header_identity(header)
-        allowed = ("<u8",) if self.is_text else ("<i8", "<u8")
-        is_right = code in DTYPES and DTYPES[code].str in allowed
-        if self.is_text:
-            text_code, self._text_offset, self._text_bytes, _, _ = sections[TEXT]
-            is_right = is_right and DTYPES[text_code].str == "|u1"
-        if not is_right or self._count != header["num_nodes"]:
+        self._take_header(header)
+        dtypes = {name: DTYPES[section.dtype] for name, section in self._sections.items()}
+        self.is_text = TEXT in dtypes
+        allowed: tuple[Any, ...] = ("<u8",) if self.is_text else ("<i8", "<u8")
+        if (
+            dtypes.get("rows") not in allowed
+            or dtypes.get(TEXT, np.uint8) != np.uint8
+            or self._sections["rows"].count != header["num_nodes"]
+        ):
             raise FormatError(f"{self.path} is no table of ids: build the dataset again")
-        self.dtype = DTYPES[code]
+        self.dtype = dtypes["rows"]
 
     def __len__(self) -> int:
-        return int(self._count)
+        return self._sections["rows"].count
 
     @property
     def rows(self) -> npt.NDArray[Any]:
         """The integers, or the end of each text; a read-only view of the file."""
-        return section_view(self._mapping, self.dtype, self._offset, (self._count,))
+        rows: npt.NDArray[Any] = self._view("rows")
+        return rows
 
     @property
     def text(self) -> npt.NDArray[np.uint8]:
         """The bytes of all texts; a read-only view of the file."""
-        return section_view(self._mapping, DTYPES[2], self._text_offset, (self._text_bytes,))
+        text: npt.NDArray[np.uint8] = self._view(TEXT)
+        return text
 
     def text_at(self, node: int) -> str:
         """The text of one node, which must be in range.
@@ -123,21 +102,17 @@ class IdTable(MappedFile):
         """
         rows = self.rows
         begin, end = int(rows[node - 1]) if node else 0, int(rows[node])
-        if not begin <= end <= self._text_bytes:
+        if not begin <= end <= self._sections[TEXT].count:
             raise self._corrupt()
         try:
-            return self._mapping.read(self._text_offset + begin, end - begin).decode()
+            return self._mapping.read(self._sections[TEXT].offset + begin, end - begin).decode()
         except UnicodeDecodeError:
             raise self._corrupt() from None
 
-    @property
-    def kind(self) -> str:
-        """What the ids are: "texts", "int64" or "uint64"."""
-        return "texts" if self.is_text else str(self.dtype)
-
     def described(self) -> str:
         """What became of the user's ids, in words."""
-        return f"ids ({self.kind}) taken to 0...{len(self) - 1:,}"
+        kind = "texts" if self.is_text else self.dtype
+        return f"ids ({kind}) taken to 0...{len(self) - 1:,}"
 
     def shown(self, node: int) -> str:
         """The id of one node, for messages."""

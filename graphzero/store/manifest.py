@@ -16,9 +16,10 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from graphzero.errors import FormatError
 from graphzero.store.atomic import is_staging_name, replace_file, sync_folder, write_atomically
@@ -42,8 +43,8 @@ _FORMAT = "graphzero-dataset"
 # Version 1 does not say which neighbours are stored; where it cannot, it is written again.
 _VERSIONS = (1, 2)
 _MOST_TRIES = 100  # a rebuild, and each file that it renames, can fail one of them
-# What numbers can be, if not counts; classes are one more than the largest label.
-_MOST = {"num_classes": 1 << 64, "seed": (1 << 64) - 1}
+# What numbers can be, if not counts: classes are one more than the largest label, visits of some.
+_BOUNDS = {"num_classes": (0, 1 << 64), "seed": (0, (1 << 64) - 1), "batches": (1, MOST_COUNT)}
 # What json, and the checks of its content, may raise.
 _WRONG = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
@@ -129,7 +130,7 @@ def describe_changes(changes: EdgeChanges | None) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Driving:
+class SampledBy:
     """The attributes that drive sampling, by name.
 
     Attributes
@@ -261,16 +262,6 @@ class Manifest:
         """Whether the lists that are sampled have the sources of incoming edges."""
         return self.directed and self.neighbors in ("in", "both")
 
-    @property
-    def num_nodes(self) -> int:
-        """Number of nodes of all types."""
-        return sum(table.num_nodes for table in self.nodes.values())
-
-    @property
-    def num_edges(self) -> int:
-        """Number of stored edges of all types."""
-        return sum(table.num_edges for table in self.edges.values())
-
     def entries(self) -> list[FileEntry]:
         """Every file of the dataset."""
         found: list[Any] = []
@@ -392,105 +383,90 @@ def _attribute(name: str) -> str:
 
 def _decode(content: dict[str, Any]) -> Manifest:
     """The manifest of a JSON object of a known version; raises one of `_WRONG` if it is invalid."""
-    if "node_types" in content:
+    is_typed = "node_types" in content
+    if is_typed:
         node_tables, edge_tables = content["node_types"], content["edge_types"]
-        directed = True
+        content = {**content, "directed": True, "out_graph": None}
     else:
         named = {"x": content["features"], "y": content["labels"], **content.get("attributes", {})}
         attributes = {name: entry for name, entry in named.items() if entry is not None}
         node_tables = [{**content, "type": NODES, "attributes": attributes, "ids": None}]
         of_edges = {name: content.get(f"edge_{name}", {}) for name in ("attributes", "splits")}
         edge_tables = [{**content, "type": EDGES, **of_edges}]
-        directed = _value("directed", "bool", content["directed"])
-    nodes = {table["type"]: _read(NodeTable, table) for table in node_tables}
-    edges: dict[EdgeType, EdgeTable]
-    edges = {tuple(table["type"]): _read(EdgeTable, table) for table in edge_tables}
+    if content["version"] == 1:
+        content = {**content, "neighbors": None if content["directed"] else "both"}
+    nodes = {table["type"]: table for table in node_tables}
+    edges = {tuple(table["type"]): table for table in edge_tables}
     if not edges or len(nodes) != len(node_tables) or len(edges) != len(edge_tables):
         raise ValueError("there are no types, or one is there twice")
     for source, relation, target in edges:
         if source not in nodes or target not in nodes:
             raise ValueError("an edge type has a node type that does not exist")
-        for name in (*nodes, relation) if "node_types" in content else ():
-            _name(name, "a type")
-    out_graph = _value("out_graph", "FileEntry | None", content.get("out_graph"))
-    return Manifest(
-        nodes=nodes,
-        edges=edges,
-        neighbors=_neighbors(content, directed, has_both=out_graph is not None or not directed),
-        order=_name(content["order"], "order"),
-        presampling=_value("presampling", "Presampling | None", content.get("presampling")),
-        directed=directed,
-        out_graph=out_graph,
-        extras=_value("extras", "FileEntry | None", content.get("extras")),
-    )
-
-
-def _name(value: Any, what: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{what} is {value!r:.80}, which is no name")
-    return value
-
-
-def _neighbors(content: dict[str, Any], directed: bool, has_both: bool) -> Neighbors | None:
-    """The direction of a graph, which must fit its files."""
-    if content["version"] == 1:
-        return None if directed else "both"
-    found: Neighbors = content["neighbors"]
-    if found not in ("in", "out", "both") or (found == "both") != has_both:
-        raise ValueError(
-            f"neighbors is {found!r:.80}, which is no direction, or contradicts the files"
-        )
+        for name in (*nodes, relation) if is_typed else ():
+            _value("type", str, (), name)
+    found = read_fields(Manifest, {**content, "nodes": nodes, "edges": edges})
+    has_both = found.out_graph is not None or not found.directed
+    directions = ("both",) if has_both else ("in", "out")
+    if content["version"] > 1 and found.neighbors not in directions:
+        raise ValueError(f"neighbors is {found.neighbors!r}, which contradicts the files")
     return found
 
 
-# Fields that manifests of earlier builds lack.
-_OPTIONAL: dict[str, Any] = {
-    **dict.fromkeys(("visits", "id_map", "changes")),
-    **{"weight": EDGE_WEIGHT, "time": EDGE_TIME, "time_level": "edge"},
-}
+# Where a manifest lacks a field that is not None by default.
+_DEFAULTS = {"weight": EDGE_WEIGHT, "time": EDGE_TIME, "time_level": "edge"}
 
 
-_NESTED: dict[str, type[Any]] = {"EdgeChanges": EdgeChanges, "Presampling": Presampling}
+@cache
+def _fields_of(kind: Any) -> list[tuple[str, bool, Any, tuple[Any, ...]]]:
+    """Of each field: its name, whether it may be None, its type, and what this is made of."""
+    found = []
+    for name, declared in get_type_hints(kind).items():
+        of = get_args(declared)
+        may_be_none = type(None) in of
+        one = of[0] if may_be_none else declared
+        found.append((name, may_be_none, get_origin(one) or one, get_args(one)))
+    return found
 
 
-def _read(kind: type[_T], content: Any) -> _T:
-    """A dataclass from the JSON object of its fields."""
+def read_fields(kind: type[_T], content: Any) -> _T:
+    """A dataclass from the JSON object of its fields, each of the type that is declared.
+
+    Raises
+    ------
+    ValueError
+        Naming a field whose value is of another type, out of range, or missing.
+    """
     found = {}
-    for each in fields(kind):  # type: ignore[arg-type]
-        missing = each.name in _OPTIONAL and each.name not in content
-        value = _OPTIONAL[each.name] if missing else content[each.name]
-        found[each.name] = _value(each.name, str(each.type), value)
+    for name, may_be_none, declared, of in _fields_of(kind):  # type: ignore[arg-type]
+        value = content.get(name, _DEFAULTS.get(name))
+        if value is not None or not may_be_none:
+            value = _value(name, declared, of, value)
+        found[name] = value
     return kind(**found)
 
 
-def _value(name: str, kind: str, value: Any) -> Any:
-    """A value of JSON, checked to be of the kind that a field is declared as."""
-    if kind.endswith(" | None"):
-        if value is None:
-            return None
-        kind = kind.removesuffix(" | None")
-    if kind == "int":
-        most = _MOST.get(name, MOST_COUNT)
-        least = 1 if name == "batches" else 0  # visits are of some
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise ValueError(f"{name} is {value!r:.80}, not an integer from {least} to {most}")
-    elif kind == "bool" and not isinstance(value, bool):
-        raise ValueError(f"{name} is {value!r:.80}, neither true nor false")
-    elif kind == "str":
-        return _name(value, name)
-    elif kind == "TimeLevel" and value not in ("edge", "node"):
-        raise ValueError(f"{name} is {value!r:.80}, not 'edge' or 'node'")
-    elif kind == "FileEntry":
-        return _entry(value)
-    elif kind in _NESTED:
-        return _read(_NESTED[kind], value)
-    elif name == "fanouts":
+def _value(name: str, declared: Any, of: tuple[Any, ...], value: Any) -> Any:
+    if name == "fanouts":
         return _fanouts(value)
-    elif kind == "dict[str, FileEntry]":
-        if "" in value:
-            raise ValueError(f"{name} has an entry without a name")
-        return {each: _entry(entry) for each, entry in value.items()}
-    return value
+    if declared is int:
+        least, most = _BOUNDS.get(name, (0, MOST_COUNT))
+        is_valid = type(value) is int and least <= value <= most
+    elif declared is Literal:
+        is_valid = value in of
+    elif declared in (str, bool):
+        is_valid = type(value) is declared and value != ""
+    elif declared is dict:
+        is_valid = isinstance(value, dict) and (of[1] is not FileEntry or "" not in value)
+    else:
+        is_valid = declared is Any or isinstance(value, dict)
+    if not is_valid:
+        raise ValueError(f"{name} is {value!r:.80}")
+    if declared is FileEntry:
+        return _entry(value)
+    if declared is dict:
+        return {key: _value(name, of[1], (), each) for key, each in value.items()}
+    is_record = is_dataclass(declared)
+    return read_fields(declared, value) if is_record else value
 
 
 def _entry(value: Any) -> FileEntry:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from mmap import PAGESIZE
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,8 @@ import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.errors import FormatError
-from graphzero.units import renamed
+from graphzero.store.format import DTYPES, Section
+from graphzero.units import by_either_name
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -22,6 +24,7 @@ _MOST_ADVISED_BYTES = 2 << 20  # a longer MADV_WILLNEED is cut silently at the d
 _LOOKED_UP = 1 << 20  # pages in one refresh (4 GiB); of a longer prefix, the next ones in turn
 
 PageMap = npt.NDArray[np.uint8]
+_Path = str | os.PathLike[str]
 
 
 class ClosedAtExit:
@@ -60,10 +63,10 @@ class MappedFile(ClosedAtExit):
     """
 
     identity: tuple[Any, ...]
+    _sections: Mapping[str, Section] = MappingProxyType({})  # of a .npy file
 
-    @renamed("path", "filename")
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._mapping = _core.Mapping(path)
+    def __init__(self, path: _Path | None = None, *, filename: _Path | None = None) -> None:
+        self._mapping = _core.Mapping(by_either_name("path", path, filename))
         try:
             self._read_header()
         except BaseException:
@@ -73,6 +76,26 @@ class MappedFile(ClosedAtExit):
     def _read_header(self) -> None:
         """Checks the header and finds the sections."""
         raise NotImplementedError
+
+    def _take_header(self, header: Mapping[str, Any]) -> None:
+        """Takes the sections and the fingerprint of a file from its header."""
+        self._sections = {entry[0]: Section(*entry) for entry in header["sections"]}
+        checksums = tuple(section.crc for section in self._sections.values())
+        self.identity = (header["num_nodes"], header["width"], checksums)
+
+    def _view(self, name: str) -> Any:
+        """A section of the file as a read-only array, None where there is none."""
+        section = self._sections.get(name)
+        if section is None:
+            return None
+        dtype = DTYPES[section.dtype]
+        return section_view(self._mapping, dtype, section.offset, (section.count,))
+
+    @property
+    def stored_order(self) -> tuple[Any, ...] | None:
+        """Fingerprint of the order of nodes in the file; None for the user's order."""
+        rank = self._sections.get("node_rank")
+        return None if rank is None else (rank.dtype, rank.count, rank.crc)
 
     @property
     def mapping(self) -> _core.Mapping:
@@ -98,15 +121,11 @@ class MappedFile(ClosedAtExit):
         """
         self._mapping.close()
 
-    def _arguments(self) -> tuple[Any, ...]:
-        """What opens the file again."""
-        return (self.path,)
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (type(self), self._arguments(), self.identity)
+        return reopen, (type(self), (self.path,), self.identity)
 
 
-def _reopen(
+def reopen(
     kind: type[MappedFile], arguments: tuple[Any, ...], expected: tuple[Any, ...]
 ) -> MappedFile:
     """Opens the file that was pickled; raises an error if another file has replaced it."""
@@ -129,13 +148,9 @@ def section_view(
         empty = np.empty(shape, dtype)
         empty.flags.writeable = False
         return empty
+    # np.ndarray(buffer=...) would keep the mapping, but not its count of views
     view = np.frombuffer(memoryview(mapping), dtype=dtype, count=count, offset=offset)
     return view.reshape(shape)
-
-
-def header_identity(header: dict[str, Any]) -> tuple[Any, ...]:
-    """Fingerprint of a file's content: the counts and section checksums of its header."""
-    return (header["num_nodes"], header["width"], tuple(entry[-1] for entry in header["sections"]))
 
 
 def mincore_is_honest(path: str) -> bool:

@@ -11,7 +11,7 @@ import os
 import platform
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 from graphzero import _core
 from graphzero.errors import user_line
 from graphzero.store.format import PAGE_BYTES
+from graphzero.store.manifest import read_fields
 from graphzero.store.outputs import replaced_file
 
 _CPU_INFO = Path("/proc/cpuinfo")
@@ -58,32 +59,27 @@ def this_machine(folder: str | os.PathLike[str] | None) -> Machine:
 
     has_affinity = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count()
-    found = Machine(_cpu_name(), cores, int(psutil.virtual_memory().total))
-    if folder is None:
-        return found
-    disk, mount = disk_of(folder), mount_of(folder)
-    return replace(
-        found,
-        disk=None if disk is None else _disk_model(disk),
-        file_system=None if mount is None else mount.fstype,
-    )
+    disk, mount = (None, None) if folder is None else (disk_of(folder), mount_of(folder))
+    model = None if disk is None else _disk_model(disk)
+    memory = int(psutil.virtual_memory().total)
+    return Machine(_cpu_name(), cores, memory, model, mount and mount.fstype)
+
+
+_LABELS = {
+    **{"cpu": "processor", "cores": "number of processors", "memory": "bytes of memory"},
+    **{"disk": "disk", "file_system": "file system"},
+}
 
 
 def machine_differences(one: Machine, other: Machine) -> list[str]:
     """In what `one` differs from `other`, in words; what is unknown of either is not compared."""
-    parts = (
-        ("processor", one.cpu, other.cpu),
-        ("number of processors", one.cores, other.cores),
-        ("disk", one.disk, other.disk),
-        ("file system", one.file_system, other.file_system),
-    )
-    found = [
-        f"{name} {here}, not {there}"
-        for name, here, there in parts
-        if here is not None and there is not None and here != there
-    ]
-    if one.memory and other.memory and abs(one.memory / other.memory - 1) > _SAME_MEMORY:
-        found.append(f"memory of {one.memory:,} bytes, not {other.memory:,}")
+    found = []
+    for name, label in _LABELS.items():
+        here, there = getattr(one, name), getattr(other, name)
+        if None in (here, there) or here == there:
+            continue
+        if name != "memory" or abs(here - there) > _SAME_MEMORY * there:
+            found.append(f"{label} {here}, not {there}")
     return found
 
 
@@ -137,13 +133,6 @@ def _disk_model(disk: Path) -> str:
 TUNING_NAME = "tuning.json"
 _FORMAT, _VERSION = "graphzero-tuning", 1
 _MOST_BYTES = 16 << 20
-_INTEGER, _TEXT = "int NoneType", "str NoneType"
-_FIELDS = {
-    **{"date": "str", "prefetch": "dict", "memory_limit": _INTEGER, "available": "int"},
-    **{"machine": "dict", "dataset": "str"},
-}
-_MACHINE = {"cpu": _TEXT, "cores": _INTEGER, "memory": _INTEGER, "disk": _TEXT}
-_MACHINE |= {"file_system": _TEXT}
 _WRONG = (ValueError, TypeError, RecursionError)
 
 
@@ -222,23 +211,13 @@ def read_tuning(folder: str | os.PathLike[str]) -> Tuning | None:
 def _parse(path: Path, content: dict[str, Any]) -> Tuning:
     if content.get("version") != _VERSION:
         raise ValueError(f"its version is {content.get('version')!r:.80}, and not {_VERSION}")
-    found = _checked(content, _FIELDS)
-    datetime.fromisoformat(found["date"])
-    machine, prefetch = _checked(found["machine"], _MACHINE), found["prefetch"]
+    found = read_fields(Tuning, {**content, "path": os.fspath(path), "content": content})
+    datetime.fromisoformat(found.date)
     # these are printed and logged, and must not draw on a terminal
-    texts = " ".join(map(str, (*machine.values(), *prefetch, *prefetch.values())))
+    shown = (*asdict(found.machine).values(), *found.prefetch, *found.prefetch.values())
+    texts = " ".join(map(str, shown))
     if not texts.isprintable():
         raise ValueError(f"it has {texts!a:.80}, which cannot be printed")
-    return Tuning(os.fspath(path), **{**found, "machine": Machine(**machine)}, content=content)
-
-
-def _checked(content: dict[str, Any], kinds: Mapping[str, str]) -> dict[str, Any]:
-    """Fields of these types, by name; what may be null may be absent."""
-    found = {name: content.get(name) for name in kinds}
-    for name, value in found.items():
-        in_range = not isinstance(value, int) or 0 <= value < 2**63
-        if type(value).__name__ not in kinds[name].split() or not in_range:
-            raise ValueError(f"its {name!r} is {value!r:.80}")
     return found
 
 

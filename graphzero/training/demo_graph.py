@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.store.atomic import refuse_special
+from graphzero.units import as_count
 
 _BLOCK = 1 << 16
 _SPLITS = ("train", "val", "test")
@@ -72,7 +72,6 @@ def write_demo(
     dim: int = 128,
     num_classes: int = 16,
     seed: int = 0,
-    advance: Callable[[int], object] = lambda count: None,
 ) -> dict[str, Any]:
     """Writes ``edges.csv`` and ``.npy`` files of a synthetic graph with communities.
 
@@ -89,8 +88,6 @@ def write_demo(
         Features of a node.
     num_classes : int
     seed : int
-    advance : callable, optional
-        Called after each block of edges with their number.
 
     Returns
     -------
@@ -101,18 +98,12 @@ def write_demo(
     ------
     ValueError
         If a size is not positive, or there are more classes than nodes.
-    OSError
-        If a file of one of these names is no regular file.
     """
     for name, value in (("num_nodes", num_nodes), ("num_edges", num_edges), ("dim", dim)):
-        if value < 1:
-            raise ValueError(f"{name} must be positive, not {value}")
-    if not 2 <= num_classes <= num_nodes:
-        raise ValueError(f"there must be 2 to {num_nodes} classes, not {num_classes}")
+        as_count(value, name)
+    as_count(num_classes, "num_classes", 2, num_nodes)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    for path in demo_paths(folder):
-        refuse_special(path)
     edges, features, of_labels, *splits = demo_paths(folder)
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.arange(num_nodes) % num_classes)
@@ -120,7 +111,6 @@ def write_demo(
         file.write("src,dst\n")
         for pairs in _edge_blocks(rng, labels, num_classes, num_edges):
             file.write("".join(map("%d,%d\n".__mod__, map(tuple, pairs.tolist()))))
-            advance(len(pairs))
     means = rng.standard_normal((num_classes, dim))
     means *= _SIGNAL / np.linalg.norm(means, axis=1, keepdims=True)
     _write_features(features, rng, labels, means)

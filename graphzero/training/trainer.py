@@ -26,7 +26,6 @@ from graphzero.io.prefetch import Prefetch
 from graphzero.loader.mini_batch import Collate, MiniBatch
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.stats import watch
-from graphzero.packs.pack_file import open_pack
 from graphzero.packs.packing import PackedDataset
 from graphzero.report.readings import MemoryReport, memory_report
 from graphzero.store.format import dtype_name
@@ -129,10 +128,7 @@ class TrainReport:
     io : str
         How the feature rows of the last epoch were read, and why.
     interrupted : bool
-        Whether Ctrl-C ended the training or the evaluation.
-    evaluation_interrupted : bool
-        Whether it ended the evaluation: `splits` then lacks some splits, and predictions are not
-        written.
+        Whether Ctrl-C ended the training.
     """
 
     epochs: tuple[EpochReport, ...]
@@ -144,7 +140,6 @@ class TrainReport:
     memory: MemoryReport
     io: str = ""
     interrupted: bool = False
-    evaluation_interrupted: bool = False
 
 
 # --- Ctrl-C: honoured between two batches, and only by the main process
@@ -322,15 +317,15 @@ class Trainer:
     workers: int
     interrupts: Interrupts
 
-    def batches(self, seeds: IdArray, *, shuffle: bool = False) -> Any:
+    def batches(self, seeds: IdArray, *, shuffle: bool = False) -> NeighborDataset:
         """The mini-batches of some seeds."""
         return NeighborDataset(self.ds, seeds, shuffle=shuffle, **self.sampling)
 
-    def loader(self, batches: Any, *, persistent: bool = False) -> DataLoader[Any]:
-        """Loads batches; persistent workers stay between passes."""
+    def loader(self, of: Any, *, persistent: bool = False) -> DataLoader[Any]:
+        """Loads batches, or those of seeds; persistent workers stay between passes."""
         collate: Any = Collate(self.ds)  # torch's type names lists of samples only
         return DataLoader(
-            batches,
+            of if isinstance(of, NeighborDataset) else self.batches(of),
             batch_size=None,
             num_workers=self.workers,
             collate_fn=collate,
@@ -341,8 +336,9 @@ class Trainer:
             generator=torch.Generator(),
         )
 
-    def scores(self, loader: DataLoader[Any]) -> tuple[Tensor, Tensor]:
-        """Scores and labels of all seeds of a loader, without dropout; always with equal draws."""
+    def scores(self, of: DataLoader[Any] | IdArray) -> tuple[Tensor, Tensor]:
+        """Scores and labels of seeds, or all of a loader, without dropout, with equal draws."""
+        loader = of if isinstance(of, DataLoader) else self.loader(of)
         self.model.eval()
         batches: Any = loader.dataset
         batches.set_epoch(0)  # else each evaluation would draw other neighbours
@@ -355,9 +351,9 @@ class Trainer:
         scores, labels = (torch.cat(each) for each in zip(*found, strict=True))
         return scores, labels
 
-    def evaluate(self, loader: DataLoader[Any]) -> tuple[SplitReport, Scores]:
-        """Predicts the class of every seed of a loader, and compares it with the label."""
-        scores, labels = self.scores(loader)
+    def evaluate(self, of: DataLoader[Any] | IdArray) -> tuple[SplitReport, Scores]:
+        """Predicts the class of every seed, as `scores` does, and compares it with the label."""
+        scores, labels = self.scores(of)
         accuracy = (scores.argmax(1) == labels).double().mean().item()
         majority = labels.bincount().max().item() / len(labels)
         loss = F.cross_entropy(scores.double(), labels).item()
@@ -403,30 +399,20 @@ class Trainer:
 
     def evaluate_splits(
         self, splits: dict[str, IdArray], predictions: FilePath | None
-    ) -> tuple[dict[str, SplitReport], bool]:
+    ) -> dict[str, SplitReport]:
         """Evaluates the labelled splits, and writes predictions for all nodes of all splits.
 
-        Returns the reports of the splits that were evaluated before Ctrl-C, and whether that was
-        all. Predictions of a split whose nodes all have labels are those of the evaluation.
+        Predictions of a split whose nodes all have labels are those of the evaluation.
         """
-        reports: dict[str, SplitReport] = {}
-        evaluated: dict[str, Scores] = {}
-        nodes, scores = _nodes_of_splits(self.ds), {}
-        try:
-            for name, seeds in splits.items():
-                reports[name], evaluated[name] = self.evaluate(self.loader(self.batches(seeds)))
-            if predictions is None:
-                return reports, True
+        found = {name: self.evaluate(seeds) for name, seeds in splits.items()}
+        if predictions is not None:
+            nodes, scores = _nodes_of_splits(self.ds), {}
             for name, ids in nodes.items():
                 known = SPLIT_NAMES.get(name, "")
-                if np.array_equal(ids, splits.get(known, ())):
-                    scores[name] = evaluated[known]
-                else:
-                    scores[name] = self.scores(self.loader(self.batches(ids)))[0].numpy()
-        except KeyboardInterrupt:
-            return reports, False
-        write_predictions(predictions, nodes, scores)
-        return reports, True
+                is_evaluated = np.array_equal(ids, splits.get(known, ()))
+                scores[name] = found[known][1] if is_evaluated else self.scores(ids)[0].numpy()
+            write_predictions(predictions, nodes, scores)
+        return {name: report for name, (report, _) in found.items()}
 
 
 def train(
@@ -457,8 +443,8 @@ def train(
     the same seed gives the same report, apart from times and memory.
 
     Ctrl-C ends the training after the current batch, or at once if it is pressed again before
-    that. The best weights so far are then evaluated (unless Ctrl-C is pressed again), predictions
-    are written, and the report says so.
+    that. The best weights so far are then evaluated, predictions are written, and the report says
+    so; Ctrl-C during that ends it all, after the best weights have been saved.
 
     Parameters
     ----------
@@ -515,7 +501,8 @@ def train(
     OSError
         If an output cannot be written.
     KeyboardInterrupt
-        After Ctrl-C before the first epoch has ended; nothing is written then.
+        After Ctrl-C before the first epoch has ended; nothing is written then. Also after Ctrl-C
+        in the evaluation.
     """
     ds.require_untyped("the built-in model trains")
     splits = labelled_splits(ds)
@@ -524,9 +511,10 @@ def train(
     if pack is not None:
         if fanouts is not None or batch_size is not None:
             raise ValueError("a pack has its own fanouts and batch size: leave them out")
-        opened = open_pack(pack)
-        opened.store.close()
-        fanouts, batch_size = (opened.info.options[name] for name in ("fanouts", "batch_size"))
+        batches: NeighborDataset = PackedDataset(
+            ds, pack, splits["train"], prefetch=prefetch, **_ROWS
+        )
+        fanouts, batch_size = batches.options["fanouts"], batches.batch_size
     fanouts = as_fanouts((10, 10) if fanouts is None else fanouts)
     batch_size = 1024 if batch_size is None else batch_size
     if not fanouts:
@@ -541,13 +529,12 @@ def train(
         model = GraphSAGE(in_dim, hidden, num_classes, len(fanouts), dropout=dropout).to(on_device)
         optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay)
         trainer = Trainer(ds, model, on_device, {**sampling, **_ROWS}, workers, interrupts)
-        batches = trainer.batches(splits["train"], shuffle=True)
-        if pack is not None:
-            batches = PackedDataset(ds, pack, splits["train"], prefetch=prefetch, **_ROWS)
+        if pack is None:
+            batches = trainer.batches(splits["train"], shuffle=True)
         loader = trainer.loader(batches, persistent=True)
         validation = None
         if "val" in splits:
-            validation = trainer.loader(trainer.batches(splits["val"]), persistent=True)
+            validation = trainer.loader(splits["val"], persistent=True)
         reports: list[EpochReport] = []
         best: SavedModel | None = None
         best_quality = (-1.0, 0.0)
@@ -580,7 +567,7 @@ def train(
                 best.write(save)  # Ctrl-C may have fallen into the last time
             on_interrupt(reports[-1])
         model.load_state_dict(best.state_dict)
-        found, complete = trainer.evaluate_splits(splits, predictions)
+        found = trainer.evaluate_splits(splits, predictions)
     return TrainReport(
         epochs=tuple(reports),
         best_epoch=best.epoch,
@@ -590,8 +577,7 @@ def train(
         device=str(on_device),
         memory=memory,
         io=reports[-1].io,
-        interrupted=interrupted or not complete or interrupts.pending,
-        evaluation_interrupted=not complete,
+        interrupted=interrupted or interrupts.pending,
     )
 
 

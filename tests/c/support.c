@@ -1,49 +1,40 @@
-#define _GNU_SOURCE /* mkdtemp under -std=c11 */
-#define _DARWIN_C_SOURCE
-
-#include "support.h"
+#include "check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#include "graphzero/checksum.h"
+#include "graphzero/rng.h"
+#include "graphzero/uring.h"
+#include "support.h"
 
+gz_error err;
 static char folder[64];
 
-static void point(graph *g, int num_nodes)
+bool check_message(const char *part)
 {
-    memset(&g->csr, 0, sizeof g->csr);
-    g->csr.num_nodes = g->csr.num_neighbors = (uint64_t)num_nodes;
-    g->csr.num_edges = g->indptr[num_nodes];
-    g->csr.indptr = (gz_ids){g->indptr, true};
-    g->csr.indices = (gz_ids){g->indices, false};
-    for (uint64_t i = 0; i < g->csr.num_edges; i++)
-        g->wide[i] = g->indices[i];
+    bool is_there = CHECK(strstr(err.message, part) != NULL);
+    if (!is_there)
+        printf("  '%s' is not in '%s'\n", part, err.message);
+    return is_there;
 }
 
 void graph_with_degrees(graph *out, const int *degrees, int num_nodes)
 {
-    out->indptr[0] = 0;
+    memset(out, 0, sizeof *out);
     for (int v = 0; v < num_nodes; v++) {
         for (int i = 0; i < degrees[v]; i++)
             out->indices[out->indptr[v] + (uint64_t)i] = (uint32_t)(i * num_nodes / degrees[v]);
         out->indptr[v + 1] = out->indptr[v] + (uint64_t)degrees[v];
     }
-    point(out, num_nodes);
-}
-
-void graph_of_edges(graph *out, int num_nodes, const int (*edges)[2])
-{
-    int at = 0;
-    for (int v = 0; v < num_nodes; v++) {
-        out->indptr[v] = (uint64_t)at;
-        for (; edges[at][0] == v; at++)
-            out->indices[at] = (uint32_t)edges[at][1];
-    }
-    out->indptr[num_nodes] = (uint64_t)at;
-    point(out, num_nodes);
+    out->csr.num_nodes = out->csr.num_neighbors = (uint64_t)num_nodes;
+    out->csr.num_edges = out->indptr[num_nodes];
+    out->csr.indptr = (gz_ids){out->indptr, true};
+    out->csr.indices = (gz_ids){out->indices, false};
+    for (uint64_t i = 0; i < out->csr.num_edges; i++)
+        out->wide[i] = out->indices[i];
 }
 
 void plan_of(one_type *out, const graph *g, const int64_t *fanouts, int num_hops)
@@ -56,14 +47,6 @@ void plan_of(one_type *out, const graph *g, const int64_t *fanouts, int num_hops
                           .num_nodes = &out->num_nodes,
                           .num_node_types = 1,
                           .num_hops = num_hops};
-}
-
-bool has_edge_naive(const graph *g, int64_t from, int64_t to)
-{
-    for (uint64_t i = g->indptr[from]; i < g->indptr[from + 1]; i++)
-        if (g->indices[i] == (uint64_t)to)
-            return true;
-    return false;
 }
 
 static void remove_folder(void)
@@ -96,6 +79,17 @@ void write_file(char path[PATH_BYTES], const char *name, const unsigned char *by
     }
 }
 
+bool map_file(gz_mapping *out, const unsigned char *bytes, size_t size)
+{
+    char path[PATH_BYTES];
+    unsigned char *zeros = calloc(size + 1, 1);
+    write_file(path, "mapped", bytes != NULL ? bytes : zeros, size);
+    free(zeros);
+    bool is_open = CHECK_EQ(gz_mapping_open(path, out, &err), GZ_OK);
+    unlink(path);
+    return is_open;
+}
+
 void small_header(gz_header *out)
 {
     memset(out, 0, sizeof *out);
@@ -120,12 +114,50 @@ void small_file(const gz_header *header, unsigned char bytes[SMALL_FILE_BYTES])
     memcpy(bytes + 2 * GZ_PAGE_BYTES, indices, sizeof indices);
 }
 
-void poke(unsigned char *page, size_t at, int size, uint64_t value)
+const unsigned char *known_bytes(void)
 {
-    for (int i = 0; i < size; i++)
-        page[at + (size_t)i] = (unsigned char)(value >> (8 * i));
-    const unsigned crc_at = GZ_PAGE_BYTES - 4;
-    uint32_t crc = gz_crc32(page, crc_at);
-    for (unsigned i = 0; i < 4; i++)
-        page[crc_at + i] = (unsigned char)(crc >> (8 * i));
+    static unsigned char bytes[ROWS_FILE_BYTES];
+    for (size_t i = 0; i < sizeof bytes && bytes[sizeof bytes - 1] == 0; i++)
+        bytes[i] = (unsigned char)(gz_draw(5, i / 8) >> (i % 8 * 8));
+    return bytes;
+}
+
+bool open_rows(rows_file *out)
+{
+    write_file(out->path, "rows", known_bytes(), ROWS_FILE_BYTES);
+    return CHECK_EQ(gz_mapping_open(out->path, &out->mapping, &err), GZ_OK) &&
+           CHECK_EQ(gz_direct_open(&out->mapping, &out->file, &err), GZ_OK);
+}
+
+void close_rows(rows_file *rows)
+{
+    gz_direct_close(&rows->file);
+    gz_mapping_close(&rows->mapping);
+    unlink(rows->path);
+}
+
+bool has_ring(void)
+{
+    static bool was_said;
+    if (!gz_uring_is_built())
+        return false;
+    bool is_there = gz_uring_probe(&err) == GZ_OK;
+    if (!is_there && !was_said)
+        printf("skipped the tests of io_uring: %s\n", err.message);
+    was_said = !is_there;
+    return is_there;
+}
+
+void in_child(bool (*work)(void))
+{
+    int status = -1;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        bool fine = work();
+        fflush(stdout);
+        _exit(fine ? 0 : 1);
+    }
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(status, 0);
 }

@@ -1,36 +1,51 @@
-#include "graphzero/batch_state.h"
-
-#include <unistd.h>
-
-#include <stddef.h>
-
 #include "check.h"
+
+#include "graphzero/batch.h"
 #include "support.h"
 
 enum { MORE = 1000 };
 
-static gz_batch batch;
-static gz_error err;
+static const int64_t TOO_MUCH = INT64_C(1) << 61;
 
-static void room_grows_and_keeps_what_is_there(void)
+static gz_batch batch;
+
+TEST(room_grows_and_keeps_what_is_there)
 {
     gz_batch_init(&batch);
+    CHECK_EQ(gz_batch_reserve_types(&batch, 1, 1, &err), GZ_OK);
+    gz_node_space *space = &batch.spaces[0];
+    gz_edge_list *edges = &batch.edges[0];
     for (int64_t count = 1; count <= MORE; count *= 10) {
         CHECK_EQ(gz_batch_reserve_frontier(&batch, count, &err), GZ_OK);
+        CHECK_EQ(gz_nodes_reserve_trees(space, count, &err), GZ_OK);
+        CHECK_EQ(gz_edges_reserve(edges, count, &err), GZ_OK);
         for (int64_t i = count / 10; i < count; i++) {
             batch.lists[i] = (gz_list){(uint64_t)i, 1};
             batch.offsets[i] = i;
+            space->trees[i] = 3 * i;
+            space->of_trees[i] = 4 * i;
+            edges->sources[i] = i;
+            edges->targets[i] = -i;
+            edges->positions[i] = 2 * i;
         }
         batch.offsets[count] = count; /* one more than there are frontier nodes */
     }
-    CHECK_EQ(gz_batch_reserve_frontier(&batch, INT64_C(1) << 61, &err), GZ_E_NOMEM);
-    for (int64_t i = 0; i < MORE; i++)
+    const int64_t *sources = edges->sources; /* what there is room for does not move */
+    CHECK_EQ(gz_edges_reserve(edges, MORE / 2, &err), GZ_OK);
+    CHECK_EQ(gz_batch_reserve_frontier(&batch, TOO_MUCH, &err), GZ_E_NOMEM);
+    CHECK_EQ(gz_nodes_reserve_trees(space, TOO_MUCH, &err), GZ_E_NOMEM);
+    CHECK_EQ(gz_edges_reserve(edges, TOO_MUCH, &err), GZ_E_NOMEM);
+    CHECK(edges->sources == sources);
+    for (int64_t i = 0; i < MORE; i++) {
         CHECK(batch.lists[i].first == (uint64_t)i && batch.offsets[i] == i);
+        CHECK(space->trees[i] == 3 * i && space->of_trees[i] == 4 * i);
+        CHECK(sources[i] == i && edges->targets[i] == -i && edges->positions[i] == 2 * i);
+    }
     gz_batch_free(&batch);
     CHECK(batch.offsets == NULL && batch.frontier_capacity == 0);
 }
 
-static void new_types_are_empty_and_others_keep_their_memory(void)
+TEST(new_types_are_empty_and_others_keep_their_memory)
 {
     const int64_t seed = 5;
     gz_batch_init(&batch);
@@ -39,6 +54,7 @@ static void new_types_are_empty_and_others_keep_their_memory(void)
     CHECK_EQ(gz_nodes_start(&batch.spaces[0], 10, false, &seed, 1, 0, 1, &err), GZ_OK);
     const int64_t *sources = batch.edges[0].sources;
     CHECK_EQ(gz_batch_reserve_types(&batch, 4, 16, &err), GZ_OK);
+    CHECK_EQ(gz_batch_reserve_types(&batch, 2, 2, &err), GZ_OK); /* no fewer than before */
     CHECK(batch.num_spaces == 4 && batch.num_edge_lists == 16);
     CHECK(batch.edges[0].sources == sources && batch.edges[0].capacity >= MORE);
     CHECK_EQ(gz_idmap_find(&batch.spaces[0].map, seed), 0);
@@ -46,43 +62,29 @@ static void new_types_are_empty_and_others_keep_their_memory(void)
         CHECK(batch.spaces[i].map.slots == NULL && batch.spaces[i].trees == NULL);
     for (int i = 1; i < 16; i++)
         CHECK(batch.edges[i].sources == NULL && batch.edges[i].capacity == 0);
-    CHECK_EQ(gz_batch_reserve_types(&batch, 2, 2, &err), GZ_OK); /* fewer are kept */
-    CHECK(batch.num_spaces == 4 && batch.num_edge_lists == 16);
     gz_batch_free(&batch);
     CHECK(batch.spaces == NULL && batch.num_edge_lists == 0);
 }
 
-static void pages_are_requested_if_the_relation_says_so(void)
+/* All trees may reach every type, also one without seeds. */
+TEST(trees_beyond_63_bits_are_refused)
 {
-    unsigned char bytes[SMALL_FILE_BYTES];
-    const int64_t nodes[] = {0, 2};
-    const gz_frontier frontier = {.nodes = nodes};
-    const gz_hop hop = {.fanout = -1};
-    char path[PATH_BYTES];
-    gz_header header;
-    gz_mapping mapping;
-    gz_csr csr;
-    small_header(&header);
-    small_file(&header, bytes);
-    write_file(path, "state.gl", bytes, sizeof bytes);
-    if (!CHECK_EQ(gz_mapping_open(path, &mapping, &err), GZ_OK))
-        return;
-    unlink(path);
-    CHECK_EQ(gz_csr_from_header(&header, &mapping, &csr, &err), GZ_OK);
-    const gz_hop_readahead readahead = {&mapping, GZ_WILLNEED_ALL, 0};
-    const gz_edge_type silent = {.csr = &csr}, reading = {.csr = &csr, .readahead = &readahead};
+    const int64_t ids[] = {0, 1, 2}, fanouts[] = {1};
+    const int degrees[] = {2, 1, 3};
+    const gz_seeds seeds = {ids, 3};
+    gz_node_space space;
+    graph g;
+    one_type one;
+    gz_nodes_init(&space);
+    CHECK_EQ(gz_nodes_start(&space, INT64_MAX / 2, true, NULL, 0, 0, 3, &err), GZ_E_NOMEM);
+    CHECK_EQ(gz_nodes_start(&space, INT64_MAX / 3, true, NULL, 0, 0, 3, &err), GZ_OK);
+    CHECK_EQ(gz_nodes_start(&space, INT64_MAX / 2, false, NULL, 0, 0, 3, &err), GZ_OK);
+    gz_nodes_free(&space);
+    graph_with_degrees(&g, degrees, 3);
+    plan_of(&one, &g, fanouts, 1);
+    one.plan.disjoint = true;
+    one.num_nodes = INT64_MAX / 2;
     gz_batch_init(&batch);
-    CHECK_EQ(gz_batch_read_hop_ahead(&batch, &silent, &hop, &frontier, 2, &err), GZ_OK);
-    CHECK_EQ(batch.willneed.pages, 0);
-    CHECK_EQ(gz_batch_read_hop_ahead(&batch, &reading, &hop, &frontier, 2, &err), GZ_OK);
-    CHECK(batch.willneed.pages > 0);
+    CHECK_EQ(gz_batch_sample(&batch, &one.plan, &seeds, &err), GZ_E_NOMEM);
     gz_batch_free(&batch);
-    gz_mapping_close(&mapping);
-}
-
-void test_batch_state(void)
-{
-    RUN(room_grows_and_keeps_what_is_there);
-    RUN(new_types_are_empty_and_others_keep_their_memory);
-    RUN(pages_are_requested_if_the_relation_says_so);
 }

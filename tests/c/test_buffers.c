@@ -1,21 +1,14 @@
-#define _GNU_SOURCE /* fork and mincore under -std=c11 */
-#define _DARWIN_C_SOURCE
+#include "check.h"
 
-#include "graphzero/buffers.h"
-
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "check.h"
-#include "graphzero/mapping.h"
+#include "support.h"
 
-static void buffers_are_aligned_and_apart(void)
+static gz_buffers buffers;
+
+TEST(buffers_are_aligned_and_apart)
 {
-    gz_buffers buffers;
-    gz_error err;
     if (!CHECK_EQ(gz_buffers_open(5, &buffers, &err), GZ_OK))
         return;
     for (unsigned i = 0; i < 5; i++) {
@@ -33,50 +26,31 @@ static void buffers_are_aligned_and_apart(void)
 
 #if defined(MADV_DONTFORK)
 /* In the child, the addresses of the parent's buffers belong to the child. */
-static int child_keeps_what_it_maps_there(gz_buffers *buffers)
+static bool child_keeps_what_it_maps_there(void)
 {
-    size_t bytes = (size_t)buffers->count * GZ_BUFFER_BYTES;
+    size_t bytes = (size_t)buffers.count * GZ_BUFFER_BYTES;
     unsigned char resident;
-    if (mincore(buffers->memory, 1, &resident) == 0)
-        return 1;
-    unsigned char *own = mmap(buffers->memory, bytes, PROT_READ | PROT_WRITE,
+    if (!CHECK(mincore(buffers.memory, 1, &resident) != 0))
+        return false;
+    unsigned char *own = mmap(buffers.memory, bytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-    gz_buffers_close(buffers);
-    return own != MAP_FAILED && mincore(own, 1, &resident) == 0 ? 0 : 2;
+    gz_buffers_close(&buffers);
+    return CHECK(own != MAP_FAILED) && CHECK_EQ(mincore(own, 1, &resident), 0);
 }
-#endif
 
-static void a_child_does_not_inherit_them(void)
+TEST(a_child_does_not_inherit_buffers)
 {
-    int status = 0;
-#if defined(MADV_DONTFORK)
-    gz_buffers buffers;
-    gz_error err;
     if (!CHECK_EQ(gz_buffers_open(4, &buffers, &err), GZ_OK))
         return;
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0)
-        _exit(child_keeps_what_it_maps_there(&buffers));
-    CHECK_EQ(waitpid(child, &status, 0), child);
+    in_child(child_keeps_what_it_maps_there);
     memset(buffers.memory, 1, GZ_BUFFER_BYTES);
     gz_buffers_close(&buffers);
-#endif
-    CHECK_EQ(status, 0);
 }
+#endif
 
-static void too_many_are_an_error(void)
+TEST(too_many_buffers_are_an_error)
 {
-    gz_buffers buffers;
-    gz_error err;
     unsigned count = 1u << 31; /* 128 TiB, all that a process may have */
     CHECK_EQ(gz_buffers_open(count, &buffers, &err), GZ_E_NOMEM);
     CHECK(buffers.memory == NULL);
-}
-
-void test_buffers(void)
-{
-    RUN(buffers_are_aligned_and_apart);
-    RUN(a_child_does_not_inherit_them);
-    RUN(too_many_are_an_error);
 }

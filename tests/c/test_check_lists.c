@@ -1,7 +1,8 @@
+#include "check.h"
+
 #include <math.h>
 #include <string.h>
 
-#include "check.h"
 #include "graphzero/check_lists.h"
 
 /* Lists of 4 nodes: {1, 1, 3}, {}, {0, 2, 3}, {2}. */
@@ -44,52 +45,47 @@ static void start(void)
     };
 }
 
-typedef int64_t check(const gz_edge_lists *lists, int64_t begin, int64_t end);
-
-/* A check over ranges of each size must find this entry, or none for -1. */
-static void expect(check *of, int64_t entry)
+/* A check over ranges of each size must find this entry, or none for -1; then all is good again. */
+static void expect(int64_t (*check)(const gz_edge_lists *, int64_t, int64_t), int64_t entry)
 {
     for (int64_t step = 1; step <= EDGES; step++) {
         int64_t found = -1;
         for (int64_t begin = 0; begin < EDGES && found < 0; begin += step) {
             int64_t end = begin + step < EDGES ? begin + step : EDGES;
-            int64_t at = of(&lists, begin, end);
+            int64_t at = check(&lists, begin, end);
             found = at < end ? at : -1;
         }
         CHECK_EQ(found, entry);
     }
-    CHECK_EQ(of(&lists, 3, 3), 3);
+    CHECK_EQ(check(&lists, 3, 3), 3);
+    start();
 }
 
-static void neighbors_are_sorted_and_in_range(void)
+TEST(neighbors_are_sorted_and_in_range)
 {
     start();
     expect(gz_first_unsorted, -1);
     indices[4] = 4;
     expect(gz_first_unsorted, 4);
-    start();
     indices[2] = 0;
     expect(gz_first_unsorted, 2);
-    start();
     indices[3] = 3; /* the first of a list may be anything; the next is below it */
     expect(gz_first_unsorted, 4);
 }
 
-static void sums_follow_from_weights(void)
+TEST(sums_follow_from_weights)
 {
     start();
     expect(gz_first_bad_sum, -1);
     sums[5] = nextafter(sums[5], 1);
     expect(gz_first_bad_sum, 5);
-    start();
     sums[3] = 3.5; /* not from the list before */
     expect(gz_first_bad_sum, 3);
-    start();
     weights[2] = NAN;
     expect(gz_first_bad_sum, 2);
 }
 
-static void weights_are_finite(void)
+TEST(weights_are_finite)
 {
     const float bad[] = {-1, -INFINITY, INFINITY, NAN};
     start();
@@ -101,7 +97,7 @@ static void weights_are_finite(void)
     }
 }
 
-static void times_are_in_order(void)
+TEST(times_are_in_order)
 {
     start();
     expect(gz_first_untimely, -1);
@@ -109,18 +105,15 @@ static void times_are_in_order(void)
     expect(gz_first_untimely, 6);
     order[6] = UINT64_MAX;
     expect(gz_first_untimely, 6);
-    start();
     order[1] = 1, order[2] = 0; /* a tie out of order */
     expect(gz_first_untimely, 2);
-    start();
     order[2] = 0; /* twice the same */
     expect(gz_first_untimely, 2);
-    start();
     order[0] = 7; /* out of range, and not followed by the next */
     expect(gz_first_untimely, 0);
 }
 
-static void tables_and_bounds(void)
+TEST(tables_and_bounds)
 {
     const uint32_t ids[] = {2, 0, 1}, ranks[] = {1, 2, 0}, wrong[] = {1, 0, 2}, far[] = {1, 2, 3};
     gz_ids narrow = {ids, false}, inverse = {ranks, false}, other = {wrong, false};
@@ -136,13 +129,4 @@ static void tables_and_bounds(void)
     CHECK_EQ(gz_first_descent(&lists.indptr, EDGES, 2, 5), 2);
     indptr[2] = EDGES + 1;
     CHECK_EQ(gz_first_descent(&lists.indptr, EDGES, 0, 5), 2);
-}
-
-void test_check_lists(void)
-{
-    RUN(neighbors_are_sorted_and_in_range);
-    RUN(sums_follow_from_weights);
-    RUN(weights_are_finite);
-    RUN(times_are_in_order);
-    RUN(tables_and_bounds);
 }

@@ -1,28 +1,24 @@
-#define _GNU_SOURCE /* unlink under -std=c11 */
-#define _DARWIN_C_SOURCE
+#include "check.h"
 
 #include "graphzero/hop_readahead.h"
 
 #include <string.h>
-#include <unistd.h>
 
-#include "check.h"
 #include "graphzero/rng.h"
 #include "support.h"
 
 enum { NODES = 3000, LONG_NODE = 2000, LONG_DEGREE = 40000, MOST_DEGREE = 200, WANTED = 400 };
 enum { FILE_BYTES = 4 << 20, SMALLEST_PAGE = 4096, MOST_PAGES = FILE_BYTES / SMALLEST_PAGE };
 
-static char path[PATH_BYTES];
 static gz_mapping mapping;
 static gz_csr csr;
-static gz_error err;
 static uint64_t page;
 
 /* A graph in a file: indptr from the second page on, then lists, then edge ids. */
 static void map_a_graph(bool with_edge_ids)
 {
     static unsigned char bytes[FILE_BYTES];
+    page = gz_system_page_bytes();
     uint64_t *indptr = (uint64_t *)(void *)(bytes + page), edges = 0;
     memset(bytes, 0, sizeof bytes);
     for (uint64_t v = 0; v < NODES; v++) {
@@ -33,20 +29,13 @@ static void map_a_graph(bool with_edge_ids)
     uint64_t lists = (page + (NODES + 1) * sizeof *indptr + page - 1) / page * page;
     uint64_t ids = (lists + edges * 4 + page - 1) / page * page;
     CHECK(ids + edges * 8 <= FILE_BYTES);
-    write_file(path, "readahead.gl", bytes, sizeof bytes);
-    CHECK_EQ(gz_mapping_open(path, &mapping, &err), GZ_OK);
+    CHECK(map_file(&mapping, bytes, sizeof bytes));
     csr = (gz_csr){.num_nodes = NODES,
                    .num_neighbors = NODES,
                    .num_edges = edges,
                    .indptr = {mapping.base + page, true},
                    .indices = {mapping.base + lists, false},
                    .edge_ids = {with_edge_ids ? mapping.base + ids : NULL, true}};
-}
-
-static void unmap(void)
-{
-    gz_mapping_close(&mapping);
-    unlink(path);
 }
 
 static bool wanted_pages[MOST_PAGES];
@@ -97,12 +86,11 @@ static uint64_t naive_pages(const gz_hop *hop, const gz_frontier *frontier, int6
     return count_wanted();
 }
 
-static void what_a_hop_reads_is_requested(void)
+TEST(what_a_hop_reads_is_requested)
 {
     static int64_t nodes[WANTED];
     static gz_pick picks[2 * WANTED];
     const int64_t fanouts[] = {1, 15, 64, -1}, resident[] = {0, 1000, NODES};
-    page = gz_system_page_bytes();
     for (int with_edge_ids = 0; with_edge_ids < 2; with_edge_ids++) {
         map_a_graph(with_edge_ids);
         for (int f = 0; f < 4; f++)
@@ -121,11 +109,11 @@ static void what_a_hop_reads_is_requested(void)
                 CHECK(counts.missing <= counts.pages);
                 CHECK((counts.calls == 0) == (resident[k] == NODES));
             }
-        unmap();
+        gz_mapping_close(&mapping);
     }
 }
 
-static void corrupt_lists_are_not_followed(void)
+TEST(corrupt_lists_are_not_followed)
 {
     const int64_t nodes[] = {LONG_NODE - 1, LONG_NODE};
     gz_pick picks[4];
@@ -133,18 +121,11 @@ static void corrupt_lists_are_not_followed(void)
     gz_frontier frontier = {.nodes = nodes};
     gz_willneed_counts counts = {0, 0, 0};
     map_a_graph(false);
-    csr.num_edges =
-        gz_id(&csr.indptr, LONG_NODE) - 1; /* both lists now reach beyond the last edge */
+    csr.num_edges = gz_id(&csr.indptr, LONG_NODE) - 1; /* now both lists reach beyond the last */
     gz_hop_readahead readahead = {&mapping, GZ_WILLNEED_ALL, 0};
     gz_read_hop_ahead(&readahead, &csr, &hop, &frontier, 2, picks, picks + 2, &counts);
     memset(wanted_pages, 0, sizeof wanted_pages);
     want(csr.indptr.data, 8, LONG_NODE - 1, LONG_NODE + 2);
     CHECK_EQ(counts.pages, count_wanted());
-    unmap();
-}
-
-void test_hop_readahead(void)
-{
-    RUN(what_a_hop_reads_is_requested);
-    RUN(corrupt_lists_are_not_followed);
+    gz_mapping_close(&mapping);
 }

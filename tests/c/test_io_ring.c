@@ -1,7 +1,4 @@
-#define _GNU_SOURCE /* fork, pipe and setitimer under -std=c11 */
-#define _DARWIN_C_SOURCE
-
-#include "graphzero/io_ring.h"
+#include "check.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,11 +9,10 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/time.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "check.h"
-#include "fetches.h"
+#include "graphzero/io_ring.h"
+#include "support.h"
 
 #if defined(__linux__)
 #include <linux/filter.h>
@@ -27,16 +23,22 @@
 
 enum { MOST_DEPTH = 4096, READ_BYTES = 64 };
 
-static unsigned char memory[MOST_DEPTH][READ_BYTES], known[FETCH_FILE_BYTES];
+static unsigned char memory[MOST_DEPTH][READ_BYTES];
+static gz_io_ring *ring;
+
+/* False where there is no io_uring. */
+static bool open_ring(unsigned depth)
+{
+    return has_ring() && CHECK_EQ(gz_io_ring_open(depth, &ring, &err), GZ_OK);
+}
 
 static uint64_t offset_of(unsigned number) { return (uint64_t)number * 37; }
 
 /* Queues, starts and takes `count` reads; each must come once, with its bytes. */
-static void reads_come(gz_io_ring *ring, int fd, unsigned count)
+static void reads_come(int fd, unsigned count)
 {
     static bool seen[MOST_DEPTH];
     gz_completion ended;
-    gz_error err;
     unsigned taken = 0;
     memset(seen, 0, sizeof seen);
     memset(memory, 0, sizeof memory);
@@ -47,7 +49,7 @@ static void reads_come(gz_io_ring *ring, int fd, unsigned count)
             if (!CHECK(ended.tag < count) || !CHECK(!seen[ended.tag]))
                 return;
             seen[ended.tag] = true;
-            const unsigned char *bytes = known + offset_of((unsigned)ended.tag);
+            const unsigned char *bytes = known_bytes() + offset_of((unsigned)ended.tag);
             if (!CHECK_EQ(ended.result, READ_BYTES) ||
                 !CHECK(memcmp(memory[ended.tag], bytes, READ_BYTES) == 0))
                 return;
@@ -57,72 +59,57 @@ static void reads_come(gz_io_ring *ring, int fd, unsigned count)
     CHECK(!gz_io_ring_next(ring, &ended));
 }
 
-static void every_read_comes_once(void)
+TEST(every_read_comes_once)
 {
     static const unsigned depths[] = {1, 2, 3, 128, MOST_DEPTH};
     rows_file rows;
-    gz_io_ring *ring;
-    gz_error err;
     if (!open_rows(&rows))
         return;
-    known_bytes(known, sizeof known);
-    for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {
-        for (int is_registered = 0; is_registered < 2; is_registered++) {
-            if (!CHECK_EQ(gz_io_ring_open(depths[i], &ring, &err), GZ_OK))
-                continue;
-            if (is_registered && !gz_io_ring_register(ring, memory, sizeof memory))
-                printf("no limit of locked memory permits registered memory\n");
-            for (unsigned round = 0; round < 20; round++) { /* both queues wrap */
-                reads_come(ring, rows.mapping.fd, depths[i]);
-                reads_come(ring, rows.mapping.fd, depths[i] / 2 + 1);
-            }
-            gz_io_ring_close(ring);
+    for (unsigned i = 0; i < 2 * COUNT(depths) && open_ring(depths[i / 2]); i++) {
+        if (i % 2 && !gz_io_ring_register(ring, memory, sizeof memory))
+            printf("no limit of locked memory permits registered memory\n");
+        for (unsigned round = 0; round < 20; round++) { /* both queues wrap */
+            reads_come(rows.mapping.fd, depths[i / 2]);
+            reads_come(rows.mapping.fd, depths[i / 2] / 2 + 1);
         }
+        gz_io_ring_close(ring);
     }
     close_rows(&rows);
 }
 
-static void take_one(gz_io_ring *ring, uint64_t tag, int result)
+static void take_one(uint64_t tag, int result)
 {
     gz_completion ended = {0};
-    gz_error err;
     CHECK_EQ(gz_io_ring_wait(ring, 1, &err), GZ_OK);
     CHECK(gz_io_ring_next(ring, &ended));
     CHECK_EQ(ended.tag, tag);
     CHECK_EQ(ended.result, result);
 }
 
-static void a_read_reports_its_bytes_or_its_error(void)
+TEST(a_read_reports_its_bytes_or_its_error)
 {
-    rows_file rows;
-    gz_io_ring *ring;
-    gz_error err;
-    if (!open_rows(&rows) || !CHECK_EQ(gz_io_ring_open(2, &ring, &err), GZ_OK))
+    gz_mapping mapping;
+    if (!open_ring(2) || !map_file(&mapping, NULL, 1000))
         return;
-    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    off_t end = lseek(fd, 0, SEEK_END);
-    gz_io_ring_read(ring, fd, memory, READ_BYTES, (uint64_t)end - 5, UINT64_MAX);
-    take_one(ring, UINT64_MAX, 5);
-    gz_io_ring_read(ring, fd, memory, READ_BYTES, (uint64_t)end + 5, 7);
-    take_one(ring, 7, 0);
-    close(fd);
-    gz_io_ring_read(ring, fd, memory, READ_BYTES, 0, 8);
-    take_one(ring, 8, -EBADF);
+    gz_io_ring_read(ring, mapping.fd, memory, READ_BYTES, 995, UINT64_MAX);
+    take_one(UINT64_MAX, 5);
+    gz_io_ring_read(ring, mapping.fd, memory, READ_BYTES, 1005, 7);
+    take_one(7, 0);
+    gz_mapping_close(&mapping);
+    gz_io_ring_read(ring, -1, memory, READ_BYTES, 0, 8);
+    take_one(8, -EBADF);
     gz_io_ring_close(ring);
-    close_rows(&rows);
 }
 
 static void note_alarm(int number) { (void)number; }
 
-static void an_interrupted_wait_is_not_an_error(void)
+TEST(an_interrupted_wait_is_not_an_error)
 {
     struct sigaction noted = {.sa_handler = note_alarm}, before;
     struct itimerval soon = {{0, 0}, {0, 20000}};
     gz_completion ended;
-    gz_io_ring *ring;
-    gz_error err;
     int ends[2];
-    if (!CHECK_EQ(pipe(ends), 0) || !CHECK_EQ(gz_io_ring_open(1, &ring, &err), GZ_OK))
+    if (!open_ring(1) || !CHECK_EQ(pipe(ends), 0))
         return;
     gz_io_ring_read(ring, ends[0], memory, READ_BYTES, 0, 3);
     CHECK_EQ(gz_io_ring_wait(ring, 0, &err), GZ_OK);
@@ -131,7 +118,7 @@ static void an_interrupted_wait_is_not_an_error(void)
     CHECK_EQ(gz_io_ring_wait(ring, 1, &err), GZ_OK);
     CHECK(!gz_io_ring_next(ring, &ended));
     CHECK_EQ(write(ends[1], "bytes", 5), 5);
-    take_one(ring, 3, 5);
+    take_one(3, 5);
     sigaction(SIGALRM, &before, NULL);
     gz_io_ring_close(ring);
     close(ends[0]);
@@ -153,11 +140,11 @@ static int count_mapped(void)
     return count;
 }
 
-/* Descriptors of rings in this process, of which those that a program would inherit. */
-static int count_descriptors(int *inherited)
+/* Descriptors of rings in this process, none of which a program may inherit. */
+static int count_descriptors(void)
 {
     char path[300], name[64];
-    int count = *inherited = 0;
+    int count = 0;
     DIR *folder = opendir("/proc/self/fd");
     for (struct dirent *one; folder != NULL && (one = readdir(folder)) != NULL;) {
         snprintf(path, sizeof path, "/proc/self/fd/%s", one->d_name);
@@ -166,37 +153,34 @@ static int count_descriptors(int *inherited)
         if (strstr(name, "[io_uring]") == NULL)
             continue;
         count++;
-        *inherited += (fcntl(atoi(one->d_name), F_GETFD) & FD_CLOEXEC) == 0;
+        CHECK((fcntl(atoi(one->d_name), F_GETFD) & FD_CLOEXEC) != 0);
     }
     if (folder != NULL)
         closedir(folder);
     return count;
 }
 
-static void a_closed_ring_leaves_nothing(void)
+static bool nothing_is_left(void)
 {
-    gz_io_ring *ring;
-    gz_error err;
-    int inherited;
-    for (int i = 0; i < 20; i++) {
-        if (!CHECK_EQ(gz_io_ring_open(8, &ring, &err), GZ_OK))
-            return;
+    return CHECK_EQ(count_mapped(), 0) && CHECK_EQ(count_descriptors(), 0);
+}
+
+TEST(a_closed_ring_leaves_nothing)
+{
+    for (int i = 0; i < 20 && open_ring(8); i++) {
         gz_io_ring_register(ring, memory, sizeof memory);
         CHECK(count_mapped() >= 2);
-        CHECK_EQ(count_descriptors(&inherited), 1);
-        CHECK_EQ(inherited, 0);
+        CHECK_EQ(count_descriptors(), 1);
         gz_io_ring_close(ring);
-        CHECK_EQ(count_mapped(), 0);
-        CHECK_EQ(count_descriptors(&inherited), 0);
+        nothing_is_left();
     }
 }
 
-static void a_ring_without_address_space_leaves_nothing(void)
+TEST(a_ring_without_address_space_leaves_nothing)
 {
     struct rlimit before, none = {1 << 20, 0};
-    gz_io_ring *ring;
-    gz_error err;
-    int inherited;
+    if (!has_ring())
+        return;
     getrlimit(RLIMIT_AS, &before);
     none.rlim_max = before.rlim_max;
     setrlimit(RLIMIT_AS, &none);
@@ -205,45 +189,24 @@ static void a_ring_without_address_space_leaves_nothing(void)
     CHECK_EQ(code, GZ_E_OS);
     CHECK_EQ(err.saved_errno, ENOMEM);
     CHECK(ring == NULL);
-    CHECK_EQ(count_mapped(), 0);
-    CHECK_EQ(count_descriptors(&inherited), 0);
+    nothing_is_left();
 }
-
-/* Runs in a child, and passes its failed checks on: they are counted in the parent. */
-static void in_child(bool (*work)(void))
-{
-    int status = -1;
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        bool fine = work();
-        fflush(stdout);
-        _exit(fine ? 0 : 1);
-    }
-    CHECK_EQ(waitpid(child, &status, 0), child);
-    CHECK_EQ(status, 0);
-}
-
-static gz_io_ring *of_parent;
 
 static bool the_child_has_a_descriptor_only(void)
 {
-    int inherited;
-    bool fine = CHECK_EQ(count_mapped(), 0) && CHECK_EQ(count_descriptors(&inherited), 1);
-    gz_io_ring_close(of_parent);
-    return fine && CHECK_EQ(count_descriptors(&inherited), 0);
+    bool fine = CHECK_EQ(count_mapped(), 0) && CHECK_EQ(count_descriptors(), 1);
+    gz_io_ring_close(ring);
+    return fine && nothing_is_left();
 }
 
-static void a_child_lets_go_of_the_ring(void)
+TEST(a_child_lets_go_of_the_ring)
 {
     rows_file rows;
-    gz_error err;
-    if (!open_rows(&rows) || !CHECK_EQ(gz_io_ring_open(4, &of_parent, &err), GZ_OK))
+    if (!open_ring(4) || !open_rows(&rows))
         return;
-    known_bytes(known, sizeof known);
     in_child(the_child_has_a_descriptor_only);
-    reads_come(of_parent, rows.mapping.fd, 4);
-    gz_io_ring_close(of_parent);
+    reads_come(rows.mapping.fd, 4);
+    gz_io_ring_close(ring);
     close_rows(&rows);
 }
 
@@ -270,24 +233,18 @@ static bool forbid_enter(unsigned code, bool only_starts)
 
 static bool a_forbidden_enter_is_told_at_once(void)
 {
-    gz_io_ring *ring;
-    gz_error err;
-    int inherited;
     if (!forbid_enter(EPERM, false))
         return true;
     return CHECK_EQ(gz_io_ring_open(4, &ring, &err), GZ_E_OS) && CHECK(ring == NULL) &&
-           CHECK_EQ(err.saved_errno, EPERM) &&
-           CHECK(strstr(err.message, "forbidden by seccomp") != NULL) &&
-           CHECK_EQ(count_mapped(), 0) && CHECK_EQ(count_descriptors(&inherited), 0);
+           CHECK_EQ(err.saved_errno, EPERM) && check_message("forbidden by seccomp") &&
+           nothing_is_left();
 }
 
 /* A kernel that is short of memory says EAGAIN: for some time this is no error. */
 static bool a_kernel_that_stays_busy_is_an_error_in_the_end(void)
 {
-    gz_io_ring *ring;
-    gz_error err = {0};
     int tries = 0;
-    if (!CHECK_EQ(gz_io_ring_open(4, &ring, &err), GZ_OK))
+    if (!open_ring(4))
         return false;
     if (!forbid_enter(EAGAIN, false))
         return true;
@@ -296,17 +253,15 @@ static bool a_kernel_that_stays_busy_is_an_error_in_the_end(void)
         tries++;
     gz_io_ring_close(ring);
     return CHECK(tries > 100) && CHECK_EQ(err.saved_errno, EAGAIN) &&
-           CHECK(strstr(err.message, "io_uring does not accept reads") != NULL);
+           check_message("io_uring does not accept reads");
 }
 
 /* A read of a pipe is under way when the kernel refuses another one. */
 static bool an_error_waits_for_the_reads_under_way(void)
 {
-    gz_io_ring *ring;
-    gz_error err;
     int ends[2];
     memset(memory, 0, sizeof memory);
-    if (!CHECK_EQ(pipe(ends), 0) || !CHECK_EQ(gz_io_ring_open(4, &ring, &err), GZ_OK))
+    if (!CHECK_EQ(pipe(ends), 0) || !open_ring(4))
         return false;
     gz_io_ring_read(ring, ends[0], memory[0], READ_BYTES, 0, 0);
     if (!CHECK_EQ(gz_io_ring_wait(ring, 0, &err), GZ_OK) || !forbid_enter(EIO, true))
@@ -322,46 +277,13 @@ static bool an_error_waits_for_the_reads_under_way(void)
     return fine;
 }
 
-static void a_kernel_that_refuses_is_an_error(void)
+TEST(a_kernel_that_refuses_is_an_error)
 {
+    if (!has_ring())
+        return;
     in_child(a_forbidden_enter_is_told_at_once);
     in_child(a_kernel_that_stays_busy_is_an_error_in_the_end);
     in_child(an_error_waits_for_the_reads_under_way);
 }
 
 #endif
-
-static void without_io_uring_there_is_a_reason(void)
-{
-    gz_error err;
-    gz_io_ring *ring;
-    CHECK_EQ(gz_io_ring_open(2, &ring, &err), GZ_E_OS);
-    CHECK(ring == NULL);
-    gz_io_ring_close(ring);
-    CHECK_EQ(err.saved_errno, ENOSYS);
-    CHECK(strstr(err.message, "io_uring") != NULL && strstr(err.message, "'pread'") != NULL);
-}
-
-void test_io_ring(void)
-{
-    gz_error err;
-    gz_io_ring *ring;
-    if (!gz_io_ring_is_built()) {
-        RUN(without_io_uring_there_is_a_reason);
-        return;
-    }
-    if (gz_io_ring_open(2, &ring, &err) != GZ_OK) {
-        printf("skipped the tests of the ring: %s\n", err.message);
-        return;
-    }
-    gz_io_ring_close(ring);
-    RUN(every_read_comes_once);
-    RUN(a_read_reports_its_bytes_or_its_error);
-    RUN(an_interrupted_wait_is_not_an_error);
-#if defined(__linux__)
-    RUN(a_closed_ring_leaves_nothing);
-    RUN(a_ring_without_address_space_leaves_nothing);
-    RUN(a_child_lets_go_of_the_ring);
-    RUN(a_kernel_that_refuses_is_an_error);
-#endif
-}

@@ -1,6 +1,7 @@
+#include "check.h"
+
 #include <string.h>
 
-#include "check.h"
 #include "graphzero/latencies.h"
 
 static gz_latencies found;
@@ -12,13 +13,13 @@ static uint64_t alone(uint64_t nanoseconds)
     return gz_latencies_quantile(&found, 0.5);
 }
 
-static void durations_are_known_to_one_part_in_32(void)
+TEST(durations_are_known_to_one_part_in_32)
 {
     uint64_t before = 0;
     for (unsigned power = 0; power < 64; power++)
         for (uint64_t part = 0; part < 64; part++) {
-            uint64_t one = UINT64_C(1) << power,
-                     wanted = one + (power < 6 ? part % one : part * (one >> 6));
+            uint64_t one = UINT64_C(1) << power;
+            uint64_t wanted = one + (power < 6 ? part % one : part * (one >> 6));
             uint64_t got = alone(wanted), off = got > wanted ? got - wanted : wanted - got;
             if (!CHECK(off <= wanted / 32) || !CHECK(power < 6 || got >= before))
                 return;
@@ -29,21 +30,15 @@ static void durations_are_known_to_one_part_in_32(void)
     CHECK(alone(UINT64_MAX) > UINT64_MAX / 64 * 63);
 }
 
-static void quantiles_are_those_of_a_sorted_list(void)
+TEST(quantiles_are_those_of_a_sorted_list)
 {
+    const double shares[] = {0.0, 0.5, 0.9, 1.0};
+    const uint64_t wanted[] = {1, 30, 54, 60};
     memset(&found, 0, sizeof found);
     CHECK_EQ(gz_latencies_quantile(&found, 0.5), 0);
     for (uint64_t i = 60; i > 0; i--) /* exact below 64 */
         gz_latencies_add(&found, i);
     CHECK_EQ(found.total, 60);
-    CHECK_EQ(gz_latencies_quantile(&found, 0.0), 1);
-    CHECK_EQ(gz_latencies_quantile(&found, 0.5), 30);
-    CHECK_EQ(gz_latencies_quantile(&found, 0.9), 54);
-    CHECK_EQ(gz_latencies_quantile(&found, 1.0), 60);
-}
-
-void test_latencies(void)
-{
-    RUN(durations_are_known_to_one_part_in_32);
-    RUN(quantiles_are_those_of_a_sorted_list);
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(gz_latencies_quantile(&found, shares[i]), wanted[i]);
 }

@@ -1,10 +1,11 @@
+#include "check.h"
+
 #include <string.h>
 
-#include "check.h"
 #include "graphzero/pool.h"
+#include "support.h"
 
 static const uint64_t MIB = UINT64_C(1) << 20;
-static gz_error err;
 
 static gz_block take(gz_pool *pool, uint64_t bytes)
 {
@@ -16,7 +17,7 @@ static gz_block take(gz_pool *pool, uint64_t bytes)
     return block;
 }
 
-static void memory_comes_back_and_not_sooner(void)
+TEST(memory_comes_back_and_not_sooner)
 {
     gz_pool pool;
     gz_pool_init(&pool, 100 * MIB);
@@ -40,7 +41,7 @@ static void memory_comes_back_and_not_sooner(void)
     CHECK_EQ(pool.num_idle, 0);
 }
 
-static void the_closest_size_is_taken(void)
+TEST(the_closest_size_is_taken)
 {
     gz_pool pool;
     gz_pool_init(&pool, 200 * MIB);
@@ -58,7 +59,7 @@ static void the_closest_size_is_taken(void)
 }
 
 /* Slightly varying sizes must not leave one idle block each. */
-static void varying_sizes_do_not_pile_up(void)
+TEST(varying_sizes_do_not_pile_up)
 {
     gz_pool pool;
     gz_pool_init(&pool, 1000 * MIB);
@@ -72,7 +73,7 @@ static void varying_sizes_do_not_pile_up(void)
     gz_pool_trim(&pool);
 }
 
-static void idle_memory_is_bounded(void)
+TEST(idle_memory_is_bounded)
 {
     gz_pool pool;
     gz_block blocks[GZ_POOL_SLOTS + 8];
@@ -94,7 +95,7 @@ static void idle_memory_is_bounded(void)
     gz_pool_trim(&pool);
 }
 
-static void sizes_waste_at_most_an_eighth(void)
+TEST(sizes_waste_at_most_an_eighth)
 {
     gz_pool pool;
     gz_pool_init(&pool, 0);
@@ -107,7 +108,7 @@ static void sizes_waste_at_most_an_eighth(void)
     }
 }
 
-static void sizes_that_cannot_be_had_are_refused(void)
+TEST(sizes_that_cannot_be_had_are_refused)
 {
     gz_pool pool;
     gz_block block;
@@ -115,14 +116,4 @@ static void sizes_that_cannot_be_had_are_refused(void)
     CHECK_EQ(gz_pool_take(&pool, UINT64_MAX, &block, &err), GZ_E_NOMEM);
     CHECK_EQ(gz_pool_take(&pool, UINT64_MAX / 8, &block, &err), GZ_E_NOMEM);
     CHECK_EQ(pool.blocks_out, 0);
-}
-
-void test_pool(void)
-{
-    RUN(memory_comes_back_and_not_sooner);
-    RUN(the_closest_size_is_taken);
-    RUN(varying_sizes_do_not_pile_up);
-    RUN(idle_memory_is_bounded);
-    RUN(sizes_waste_at_most_an_eighth);
-    RUN(sizes_that_cannot_be_had_are_refused);
 }

@@ -1,16 +1,17 @@
+#include "check.h"
+
 #include "graphzero/reads.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
 #include "graphzero/format.h"
 #include "graphzero/rng.h"
 #include "graphzero/willneed.h"
 
 enum { PAGE = 4096, PAGES = 600, MOST_ROWS = 400, WIDEST = 40000 };
 
-static void picks_keep_their_places(void)
+TEST(picks_keep_their_places)
 {
     const int64_t rows[] = {9, 2, 5, 9, 0};
     gz_pick picks[5];
@@ -89,7 +90,7 @@ static void check_rows(const gz_reads *reads, const unsigned char *out)
             return;
 }
 
-static void every_row_is_read_and_no_page_twice(void)
+TEST(every_row_is_read_and_no_page_twice)
 {
     const uint64_t widths[] = {1, 100, 512, 4096, 5000, WIDEST};
     const uint64_t limits[] = {PAGE, 3 * PAGE, 16 * PAGE, 2 * PAGES * PAGE};
@@ -122,7 +123,7 @@ static void every_row_is_read_and_no_page_twice(void)
     free(out);
 }
 
-static void picks_in_turn_keep_their_places_for_later(void)
+TEST(picks_in_turn_keep_their_places_for_later)
 {
     gz_pick sorted[] = {{4, 2}, {4, 0}, {9, 1}}, later[3];
     gz_picks_in_turn(sorted, 3, later);
@@ -131,11 +132,4 @@ static void picks_in_turn_keep_their_places_for_later(void)
         CHECK(sorted[i].row == rows_wanted[i] && sorted[i].place == i);
         CHECK(later[i].row == i && later[i].place == places[i]);
     }
-}
-
-void test_reads(void)
-{
-    RUN(picks_keep_their_places);
-    RUN(every_row_is_read_and_no_page_twice);
-    RUN(picks_in_turn_keep_their_places_for_later);
 }

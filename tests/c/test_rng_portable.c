@@ -1,10 +1,10 @@
 /* The multiplication of rng.h for compilers without 128-bit integers, on one that has them. */
+#include "check.h"
+
 #undef __SIZEOF_INT128__
 #include "graphzero/rng.h"
 
-#include "check.h"
-
-static void portable_product_has_the_same_high_word(void)
+TEST(portable_product_has_the_same_high_word)
 {
     CHECK(gz_bounded(UINT64_MAX, UINT64_MAX) == UINT64_MAX - 1);
     CHECK(gz_bounded(UINT64_C(0xFFFFFFFF00000001), UINT64_C(0xFFFFFFFF)) == UINT64_C(0xFFFFFFFE));
@@ -16,5 +16,3 @@ static void portable_product_has_the_same_high_word(void)
     for (uint64_t i = 0; i < 1000; i++)
         CHECK(gz_bounded(gz_draw(3, i), 10) == gz_draw(3, i) / (UINT64_MAX / 10 + 1));
 }
-
-void test_rng_portable(void) { RUN(portable_product_has_the_same_high_word); }

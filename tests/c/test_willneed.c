@@ -1,122 +1,69 @@
-#define _GNU_SOURCE /* unlink under -std=c11 */
-#define _DARWIN_C_SOURCE
-
-#include "graphzero/willneed.h"
+#include "check.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "check.h"
-#include "graphzero/rng.h"
+#include "graphzero/willneed.h"
 #include "support.h"
 
-enum { MOST_PAGES = 2000, MOST_ROWS = 300 };
+enum { FIVE_MIB = 5 << 20 };
 
-static uint64_t page;
+static gz_mapping mapping;
+static gz_willneed_counts counts;
 
-static void no_rows_make_no_runs(void)
+static bool start(void) { return map_file(&mapping, NULL, FIVE_MIB + 100); }
+
+static gz_code request(uint64_t offset, uint64_t length, gz_willneed_mode mode)
+{
+    const gz_run runs[] = {{0, FIVE_MIB}, {offset, length}};
+    return gz_willneed(&mapping, runs, length > 0 ? 2 : 1, mode, &counts, &err);
+}
+
+TEST(no_rows_make_no_runs)
 {
     gz_run run;
-    page = gz_system_page_bytes();
-    CHECK_EQ(gz_page_runs(NULL, 0, page, 512, 0, 2 * page, &run), 0);
+    CHECK_EQ(gz_page_runs(NULL, 0, GZ_PAGE_BYTES, 512, 0, 2 * GZ_PAGE_BYTES, &run), 0);
 }
 
-enum { FILE_BYTES = (5 << 20) + 100 };
-
-static bool map_file(gz_mapping *mapping)
+TEST(long_runs_are_split_and_resident_ones_not_requested)
 {
-    char path[PATH_BYTES];
-    gz_error err;
-    unsigned char *bytes = calloc(1, FILE_BYTES);
-    if (!CHECK(bytes != NULL))
-        return false;
-    write_file(path, "rows", bytes, FILE_BYTES);
-    free(bytes);
-    bool mapped = CHECK_EQ(gz_mapping_open(path, mapping, &err), GZ_OK);
-    unlink(path);
-    return mapped;
-}
-
-static void long_runs_are_split(void)
-{
-    const gz_run runs[] = {{0, 5 << 20}, {5 << 20, 100}};
-    gz_mapping mapping;
-    gz_willneed_counts counts;
-    gz_error err;
-    if (!map_file(&mapping))
+    if (!start())
         return;
-    page = gz_system_page_bytes();
-    CHECK_EQ(gz_willneed(&mapping, runs, 2, GZ_WILLNEED_ALL, &counts, &err), GZ_OK);
-    CHECK_EQ(counts.pages, (5 << 20) / page + 1);
+    CHECK_EQ(request(FIVE_MIB, 100, GZ_WILLNEED_ALL), GZ_OK);
+    CHECK_EQ(counts.pages, FIVE_MIB / gz_system_page_bytes() + 1);
     CHECK_EQ(counts.calls, 4); /* 2 + 2 + 1 MiB, and the tail */
+    CHECK_EQ(request(0, 0, GZ_WILLNEED_MISSING), GZ_OK);
+    CHECK(counts.pages > 0 && counts.missing == 0 && counts.calls == 0);
     gz_mapping_close(&mapping);
 }
 
 #if defined(__linux__)
 /* Of the files of others, mincore says that all is in memory. */
-static void without_a_check_what_is_read_counts_as_missing(void)
+TEST(without_a_check_what_is_read_counts_as_missing)
 {
-    const gz_run runs[] = {{0, 5 << 20}};
-    gz_mapping mapping;
-    gz_willneed_counts counts;
-    gz_error err;
     uint64_t resident;
-    if (!map_file(&mapping))
+    if (!start())
         return;
-    page = gz_system_page_bytes();
     CHECK_EQ(fsync(mapping.fd), 0);
     CHECK_EQ(posix_fadvise(mapping.fd, 0, 0, POSIX_FADV_DONTNEED), 0);
-    CHECK_EQ(gz_mapping_resident(&mapping, 0, 5 << 20, &resident, &err), GZ_OK);
-    uint64_t missing = (5 << 20) / page - resident; /* none on tmpfs */
-    CHECK_EQ(gz_willneed(&mapping, runs, 1, GZ_WILLNEED_ALL, &counts, &err), GZ_OK);
+    CHECK_EQ(gz_mapping_resident(&mapping, 0, FIVE_MIB, &resident, &err), GZ_OK);
+    uint64_t missing = FIVE_MIB / gz_system_page_bytes() - resident; /* none on tmpfs */
+    CHECK_EQ(request(0, 0, GZ_WILLNEED_ALL), GZ_OK);
     bool is_counted = access("/proc/self/io", F_OK) == 0;
     CHECK(!is_counted || counts.missing >= missing);
-    CHECK_EQ(gz_willneed(&mapping, runs, 1, GZ_WILLNEED_ALL, &counts, &err), GZ_OK);
+    CHECK_EQ(request(0, 0, GZ_WILLNEED_ALL), GZ_OK);
     CHECK_EQ(counts.missing, is_counted ? 0 : counts.pages);
     gz_mapping_close(&mapping);
 }
 #endif
 
-static void resident_pages_are_not_requested(void)
+TEST(runs_beyond_the_file_are_refused)
 {
-    const gz_run runs[] = {{0, 5 << 20}};
-    gz_mapping mapping;
-    gz_willneed_counts counts;
-    gz_error err;
-    if (!map_file(&mapping))
-        return;
-    CHECK_EQ(gz_willneed(&mapping, runs, 1, GZ_WILLNEED_MISSING, &counts, &err), GZ_OK);
-    CHECK(counts.pages > 0);
-    CHECK_EQ(counts.missing, 0);
-    CHECK_EQ(counts.calls, 0);
-    gz_mapping_close(&mapping);
-}
-
-static void runs_beyond_the_file_are_refused(void)
-{
-    page = gz_system_page_bytes();
-    const gz_run runs[] = {{page, page}, {5 << 20, page}};
-    gz_mapping mapping;
-    gz_willneed_counts counts;
-    gz_error err;
-    if (!map_file(&mapping))
+    if (!start())
         return;
     for (int mode = GZ_WILLNEED_ALL; mode <= GZ_WILLNEED_MISSING; mode++) {
-        CHECK_EQ(gz_willneed(&mapping, runs, 2, (gz_willneed_mode)mode, &counts, &err), GZ_E_OS);
-        CHECK_EQ(err.offset, 5 << 20);
+        CHECK_EQ(request(FIVE_MIB, gz_system_page_bytes(), (gz_willneed_mode)mode), GZ_E_OS);
+        CHECK_EQ(err.offset, FIVE_MIB);
     }
     gz_mapping_close(&mapping);
-}
-
-void test_willneed(void)
-{
-    RUN(no_rows_make_no_runs);
-    RUN(long_runs_are_split);
-#if defined(__linux__)
-    RUN(without_a_check_what_is_read_counts_as_missing);
-#endif
-    RUN(resident_pages_are_not_requested);
-    RUN(runs_beyond_the_file_are_refused);
 }

@@ -1,6 +1,7 @@
+#include "check.h"
+
 #include <stdlib.h>
 
-#include "check.h"
 #include "graphzero/rng.h"
 #include "graphzero/window.h"
 
@@ -46,7 +47,7 @@ static int looks_for(const gz_ids *ids, uint64_t count, uint64_t x, uint64_t gue
     }
 }
 
-static void finds_what_is_there_and_nothing_else(void)
+TEST(finds_what_is_there_and_nothing_else)
 {
     const uint64_t counts[] = {1, 2, 7, 16, 31, 32, 33, 100, MOST};
     for (int shape = 0; shape < SHAPES; shape++)
@@ -69,7 +70,7 @@ static void finds_what_is_there_and_nothing_else(void)
 }
 
 /* Ids that do not ascend: the search ends, within its list. */
-static void a_hostile_list_is_not_left(void)
+TEST(a_hostile_list_is_not_left)
 {
     make_list(0, MOST);
     for (uint64_t i = 0; i < MOST; i++) {
@@ -82,10 +83,4 @@ static void a_hostile_list_is_not_left(void)
             uint64_t x = gz_draw(5, t) >> (i ? 1 : 33);
             looks_for(&ids, MOST, x, gz_bounded(gz_draw(6, t), MOST), false);
         }
-}
-
-void test_window(void)
-{
-    RUN(finds_what_is_there_and_nothing_else);
-    RUN(a_hostile_list_is_not_left);
 }

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.sort import TempColumn, bytes_of, new_spool
+from graphzero.ingest.sort import bytes_of, new_spool
 from graphzero.ingest.sources.sparse_matrix import (
     SparseMatrix,
     matrix_of_arrays,
@@ -157,7 +157,11 @@ def _npz_array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> S
                 raise ValueError(f"it describes {begin + size:,} bytes, not {info.file_size:,}")
             if info.compress_type == zipfile.ZIP_STORED:
                 return _mapped(path, dtype, _begin_of_member(path, info) + begin, shape, order)
-            with zipfile.ZipFile(path) as archive, archive.open(info) as file, _spool() as spool:
+            with (
+                zipfile.ZipFile(path) as archive,
+                archive.open(info) as file,
+                closing(new_spool()) as spool,
+            ):
                 file.read(begin)
                 while data := file.read(_READ_BYTES):
                     spool.append(np.frombuffer(data, np.uint8))
@@ -172,10 +176,6 @@ def _begin_of_member(path: Path, info: zipfile.ZipInfo) -> int:
         file.seek(info.header_offset + _NAME_LENGTHS)
         lengths = struct.unpack("<HH", file.read(4))
     return info.header_offset + _LOCAL_HEADER_BYTES + int(sum(lengths))
-
-
-def _spool() -> closing[TempColumn]:
-    return closing(new_spool())
 
 
 # --- .safetensors: 8 bytes with the length of a JSON header, the header, and the tensors one after
@@ -260,7 +260,8 @@ def _graph_02(path: Path) -> SparseMatrix:
     indices = _mapped(path, "<u8", indices_at, (edges,))
     weights_at = -(-(indices_at + index_bytes) // 64) * 64
     weights = _mapped(path, "<f4", weights_at, (edges,)) if weighted else None
-    return SparseMatrix(os.fspath(path), "csr", (nodes, nodes), pointers, indices, weights)
+    parts = {"indptr": pointers, "indices": indices, "data": weights}
+    return SparseMatrix(os.fspath(path), "csr", (nodes, nodes), parts.get)
 
 
 def _rows_02(path: Path) -> npt.NDArray[Any]:
@@ -413,7 +414,7 @@ def _of_numbers(array: Array, name: str, dtype: np.dtype[Any] | None) -> Array:
 def _array_of(chunks: Any, name: str) -> npt.NDArray[Any]:
     first: npt.NDArray[Any] | None = None
     rows = 0
-    with _spool() as spool:
+    with closing(new_spool()) as spool:
         for number, chunk in enumerate(chunks_of(chunks, name)):
             where = f"{name}, chunk {number}"
             array = np.empty(()) if isinstance(chunk, str) else open_array(chunk, where)

@@ -17,6 +17,7 @@ from graphzero.ingest.sources.table import (
     require_whole,
 )
 
+_PARTS = {"coo": ("row", "col"), "csr": ("indptr", "indices"), "csc": ("indptr", "indices")}
 _POINTERS = 1 << 16  # that are checked in one step
 
 
@@ -28,41 +29,43 @@ class SparseMatrix(ArrayTable):
     name : str
         For messages.
     kind : {"coo", "csr", "csc"}
-    shape : (int, int)
+    shape : sequence of int
         Number of sources and of targets.
-    first, second : array
-        "coo": the row and the column of each entry. "csr": where the entries of each row begin and
-        end, and the column of each. "csc": the same by columns.
-    values : array or None
-        Of the entries.
+    part : callable
+        The array of a name that SciPy gives it: "row", "col" and "data" of "coo", "indptr",
+        "indices" and "data" of the others. No data: None.
 
     Raises
     ------
     ValueError
-        If the arrays do not have the shapes of a matrix.
+        If it is of a kind that has no edges, or damaged.
     """
 
     def __init__(
-        self,
-        name: str,
-        kind: str,
-        shape: tuple[int, int],
-        first: npt.NDArray[Any],
-        second: npt.NDArray[Any],
-        values: npt.NDArray[Any] | None,
+        self, name: str, kind: str, shape: Sequence[Any], part: Callable[[str], Any]
     ) -> None:
+        if len(shape) != 2:
+            raise ValueError(
+                f"{name} is a sparse array of shape {tuple(shape)}: edges are a matrix"
+            )
+        if kind not in _PARTS:
+            raise ValueError(
+                f"{name} is a {kind.upper()} matrix. Give matrix.tocsr(), and before that call "
+                f"eliminate_zeros() if the zeros that it is filled up with are no edges"
+            )
+        self.shape = (int(shape[0]), int(shape[1]))
+        first, second, values = (part(one) for one in (*_PARTS[kind], "data"))
         count = len(second)
-        heads = count if kind == "coo" else shape[kind == "csc"] + 1
+        heads = count if kind == "coo" else self.shape[kind == "csc"] + 1
         for array, expected in ((first, heads), (second, count), (values, count)):
             if array is not None and array.shape != (expected,):
                 raise ValueError(
-                    f"{name} is not a valid {kind.upper()} matrix of shape {shape}: it has an "
+                    f"{name} is not a valid {kind.upper()} matrix of shape {self.shape}: it has an "
                     f"array of shape {array.shape} in place of ({expected},)"
                 )
         for array in (first, second):
             if array.dtype.kind not in "iu":
                 raise ValueError(f"{name} has indices of dtype {array.dtype}, not integers")
-        self.shape = shape
         self._kind = kind
         self._pointers = None if kind == "coo" else first
         arrays: list[Any] = [first if kind == "coo" else _Owners(first, count), second]
@@ -97,54 +100,27 @@ class SparseMatrix(ArrayTable):
 class _Owners:
     """The row of each entry, by where rows begin: an array that is computed as it is read."""
 
-    ndim, dtype = 1, np.dtype(np.int64)
+    dtype = np.dtype(np.int64)
 
     def __init__(self, pointers: npt.NDArray[Any], count: int) -> None:
         self._pointers = pointers.astype(pointers.dtype.newbyteorder("="), copy=False)
-        self._count = count
-
-    def __len__(self) -> int:
-        return self._count
+        self.shape = (count,)
 
     def __getitem__(self, piece: slice) -> npt.NDArray[Any]:
         require_whole(self._pointers)
         # Of the pointers' own dtype, else NumPy would cast all of them.
-        entries = np.arange(*piece.indices(self._count), dtype=self._pointers.dtype)
+        entries = np.arange(*piece.indices(self.shape[0]), dtype=self._pointers.dtype)
         low, high = np.searchsorted(self._pointers, entries[[0, -1]], side="right").tolist()
         owners: npt.NDArray[Any] = np.searchsorted(self._pointers[low:high], entries, side="right")
         owners += low - 1
         return owners
 
 
-_PARTS = {"coo": ("row", "col"), "csr": ("indptr", "indices"), "csc": ("indptr", "indices")}
-
-
-def matrix_of(
-    name: str, kind: str, shape: Sequence[Any], part: Callable[[str], npt.NDArray[Any]]
-) -> SparseMatrix:
-    """A matrix by its arrays, which have the names that SciPy gives them.
-
-    Raises
-    ------
-    ValueError
-        If it is of a kind that has no edges, or damaged.
-    """
-    if len(shape) != 2:
-        raise ValueError(f"{name} is a sparse array of shape {tuple(shape)}: edges are a matrix")
-    if kind not in _PARTS:
-        raise ValueError(
-            f"{name} is a {kind.upper()} matrix. Give matrix.tocsr(), and before that call "
-            f"eliminate_zeros() if the zeros that it is filled up with are no edges"
-        )
-    arrays = [part(one) for one in (*_PARTS[kind], "data")]
-    return SparseMatrix(name, kind, (int(shape[0]), int(shape[1])), *arrays)
-
-
 def matrix_of_scipy(value: Any, name: str) -> SparseMatrix:
     """A matrix of SciPy, not copied where it is COO, CSR or CSC."""
     if value.format in ("lil", "dok"):  # lists and dictionaries of Python
         value = value.tocoo()
-    return matrix_of(name, value.format, value.shape, lambda part: getattr(value, part))
+    return SparseMatrix(name, value.format, value.shape, lambda part: getattr(value, part))
 
 
 def matrix_of_arrays(name: str, read: Mapping[str, Callable[[], Any]]) -> SparseMatrix:
@@ -158,4 +134,4 @@ def matrix_of_arrays(name: str, read: Mapping[str, Callable[[], Any]]) -> Sparse
         with reading(name, "file of scipy.sparse.save_npz"):
             return read[one]()  # type: ignore[no-any-return]
 
-    return matrix_of(name, text, shape.tolist(), part)
+    return SparseMatrix(name, text, shape.tolist(), part)

@@ -297,11 +297,12 @@ def checked(
     values: npt.NDArray[Any], column: Column, table: Table, record: int
 ) -> npt.NDArray[Any]:
     """Values in a column's dtype; `record` is the number of the first one."""
-    if column.is_raw:
+    dtype = column.dtype.base
+    if column.is_raw or values.dtype == dtype:
         return values
-    if column.dtype.kind == "b":
+    if dtype.kind == "b":
         return values.astype(np.bool_, copy=False)
-    is_float = column.dtype.kind == "f"
+    is_float = dtype.kind == "f"
     if values.dtype.kind not in ("iuf" if is_float else "iu"):
         raise ValueError(
             f"{table.name}: the {column.label} has dtype {values.dtype}, and must be "
@@ -309,16 +310,19 @@ def checked(
         )
     if is_float:
         with np.errstate(over="ignore"):
-            return values.astype(column.dtype, copy=False)
-    bounds = np.iinfo(column.dtype)
+            return values.astype(dtype, copy=False)
+    bounds = np.iinfo(dtype)
     if len(values) and (values.min() < bounds.min or values.max() > bounds.max):
         bad = np.flatnonzero((values < bounds.min) | (values > bounds.max))[0]
         place = table.locate(record + int(bad))
         raise ValueError(f"{table.name}, {place}: {values[bad]} is not {column.expected()}")
-    return values.astype(column.dtype, copy=False)
+    return values.astype(dtype, copy=False)
 
 
 # --- arrays as tables
+
+# Of several columns of a mapped file: still in memory when they are converted.
+_MOST_RECORDS = 1 << 16
 
 
 def require_whole(array: npt.NDArray[Any]) -> None:
@@ -350,34 +354,39 @@ def pieces_of(array: npt.NDArray[Any], max_items: int) -> Iterator[npt.NDArray[A
 
 
 class ArrayTable(Table):
-    """Equally long arrays, of one dimension, a column each, or of shape (E, columns)."""
+    """Equally long arrays, a column each: of numbers, or of rows of one shape.
 
-    _MOST_RECORDS = 1 << 16  # of a mapped file: still in memory when they are converted
+    Parameters
+    ----------
+    name : str
+    columns : sequence of array
+    of : str
+        What a record is, for messages.
+    """
 
-    def __init__(self, name: str, arrays: Sequence[Any]) -> None:
+    def __init__(self, name: str, columns: Sequence[Any], *, of: str = "edge") -> None:
         self.name = name
-        self._columns = [
-            column for array in arrays for column in (array.T if array.ndim == 2 else [array])
-        ]
-        self.width = len(self._columns)
-        self.num_records = len(arrays[0])
+        self.columns = columns
+        self.width = len(columns)
+        self.num_records = columns[0].shape[0]
+        self._of = of
 
     @property
     def dtypes(self) -> Sequence[np.dtype[Any] | None]:
-        """Of the columns."""
-        return [column.dtype for column in self._columns]
+        """Of the columns, with the shape of their rows."""
+        return [np.dtype((c.dtype.newbyteorder("<"), c.shape[1:])) for c in self.columns]
 
     def locate(self, record: int) -> str:
-        """An edge by its position from 0: edges are what arrays are read as."""
-        return f"edge {record}"
+        """A record by its position from 0."""
+        return f"{self._of} {record}"
 
     def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
         """Pieces of some columns, of at most max_records records."""
-        step = min(max_records, self._MOST_RECORDS)
+        step = min(max_records, _MOST_RECORDS) if self.width > 1 else max_records
         for begin in range(0, self.num_records or 0, step):
             pieces = []
             for column in columns:
-                array = self._columns[column.index]
+                array = self.columns[column.index]
                 require_whole(array)
                 pieces.append(checked(array[begin : begin + step], column, self, begin))
             yield tuple(pieces)

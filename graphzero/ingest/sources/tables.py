@@ -377,25 +377,22 @@ def commented_names(table: Table) -> list[str] | None:
 
 # --- the files of a build must be the same from its beginning to its end
 
-_State = tuple[int, int, int, int]
 
-
-def _state(path: Any) -> _State | None:
+def _state(path: str) -> tuple[int, ...] | None:
     """What changes with the content of a regular file; None for anything else."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):
         return None
-    if not stat.S_ISREG(found.st_mode):
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    state = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    return state if stat.S_ISREG(found.st_mode) else None
 
 
 class InputFiles:
     """The state that files had when a build first opened them."""
 
     def __init__(self) -> None:
-        self._states: dict[str, _State | None] = {}
+        self._states: dict[str, tuple[int, ...] | None] = {}
 
     def note(self, path: Any) -> None:
         """Notes the state of a file that is opened."""

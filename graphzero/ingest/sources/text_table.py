@@ -463,19 +463,14 @@ _INTEGER = re.compile(r"-?[0-9]+")
 
 def _fault(cell: str, column: Column) -> str | None:
     text = cell.strip(" \t")
+    if column.is_raw and "\ufffd" in text:
+        return f"'{text:.60}' is no valid UTF-8"
     if column.is_raw:
-        if "\ufffd" in text:
-            return f"'{text:.60}' is no valid UTF-8"
-        return None if text else f"an empty cell is not {column.expected()}"
-    if column.dtype.kind == "f":
+        valid = bool(text)
+    elif column.dtype.kind == "f":
         valid = is_number(text)
-    elif _INTEGER.fullmatch(text):
-        bounds = np.iinfo(column.dtype)
-        valid = bounds.min <= int(text[:40]) <= bounds.max
     else:
-        valid = False
-    if valid:
-        return None
-    if not text:
-        return f"an empty cell is not {column.expected()}"
-    return f"'{text:.60}' is not {column.expected()}"
+        bounds = np.iinfo(column.dtype)
+        valid = bool(_INTEGER.fullmatch(text)) and bounds.min <= int(text[:40]) <= bounds.max
+    shown = f"'{text:.60}'" if text else "an empty cell"
+    return None if valid else f"{shown} is not {column.expected()}"

@@ -10,14 +10,14 @@ import os
 import pickle
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.sources.sparse_matrix import SparseMatrix, matrix_of
+from graphzero.ingest.sources.sparse_matrix import SparseMatrix
 from graphzero.ingest.sources.table import reading
 from graphzero.store.format import BFLOAT16
 
@@ -60,7 +60,7 @@ def matrix_of_tensor(tensor: Any, name: str) -> SparseMatrix:
             "indices": getattr(tensor, f"{columns}_indices")(),
             "data": tensor.values(),
         }
-    return matrix_of(name, kind, tensor.shape, lambda part: array_of_tensor(parts[part], name))
+    return SparseMatrix(name, kind, tensor.shape, lambda part: array_of_tensor(parts[part], name))
 
 
 def array_of(value: Any, name: str) -> npt.NDArray[Any] | SparseMatrix:
@@ -108,7 +108,9 @@ def load_torch(path: Path, classes: Sequence[Any] = ()) -> Any:
             f"{path} has {size:,} bytes in a form that cannot be mapped, torch's old format or "
             f"NumPy arrays. {_AGAIN}"
         )
-    with reading(path, "torch file"), _allowed([*classes, *_numpy_constructors()]):
+    # Before torch 2.5 it can be allowed no classes.
+    allow: Any = getattr(torch.serialization, "safe_globals", nullcontext)
+    with reading(path, "torch file"), allow([*classes, *_numpy_constructors()]):
         try:
             return torch.load(
                 os.fspath(path), map_location="cpu", weights_only=True, mmap=mapped or None
@@ -122,14 +124,6 @@ def load_torch(path: Path, classes: Sequence[Any] = ()) -> Any:
         f"dictionaries, are read, so that no code in a file is executed. {_AGAIN}; "
         f"graphzero.pyg.from_data takes graphs of PyG"
     )
-
-
-def _allowed(classes: Sequence[Any]) -> AbstractContextManager[Any]:
-    """Lets torch read some classes; before torch 2.5 it can read none."""
-    import torch
-
-    allow: Any = getattr(torch.serialization, "safe_globals", None)
-    return nullcontext() if allow is None else allow(classes)
 
 
 def _numpy_constructors() -> list[Any]:

@@ -186,61 +186,43 @@ def test_edges_that_others_drive_are_named(tmp_path):
             gz.NeighborLoader(ds, [2], "user", weight_attr="score")
 
 
-@pytest.mark.parametrize("has_types", [False, True])
 @pytest.mark.parametrize("mode", [None, "binary", "triplet"])
-def test_times_of_seed_edges(tmp_path, has_types, mode):
+def test_times_of_seed_edges(tmp_path, mode):
     _, knows, stamps, _, _ = parts()
-    build = typed if has_types else untyped
-    with build(tmp_path / "d", time_attrs="stamp") as ds:
-        given = (KNOWS, knows) if has_types else knows
+    with typed(tmp_path / "d", time_attrs="stamp") as ds:
         options = {"neg_sampling": mode, "batch_size": 64, "seed": 1}
+        times = torch.from_numpy(stamps)
         loader = gz.LinkNeighborLoader(
-            ds, [3], given, time_attr="stamp", edge_label_time=torch.from_numpy(stamps), **options
+            ds, [3], (KNOWS, knows), time_attr="stamp", edge_label_time=times, **options
         )
-        source = gz.LinkNeighborDataset(ds, given, [3], edge_label_time=stamps, **options)
-        expected = [gz.Collate(ds)(each) for each in source]
-        for batch, other in zip(loader, expected, strict=True):
-            nodes, others = (b["user"] if has_types else b for b in (batch, other))
-            assert torch.equal(nodes.n_id, others.n_id)
-            assert torch.equal(nodes.batch, others.batch)
-            at = torch.from_numpy(stamps)[batch.input_id]
-            kind = LIKED if has_types else None
-            store = batch[kind] if has_types else batch
-            trees = (batch["user"] if has_types else batch).batch[store.edge_index[1]]
-            assert (store.stamp <= at[trees]).all()
+        source = gz.LinkNeighborDataset(ds, (KNOWS, knows), [3], edge_label_time=stamps, **options)
+        for batch, other in zip(loader, map(gz.Collate(ds), source), strict=True):
+            assert torch.equal(batch["user"].n_id, other["user"].n_id)
+            assert torch.equal(batch["user"].batch, other["user"].batch)
+            trees = batch["user"].batch[batch[LIKED].edge_index[1]]
+            assert (batch[LIKED].stamp <= times[batch.input_id][trees]).all()
 
 
-@pytest.mark.parametrize("has_types", [False, True])
 @pytest.mark.parametrize("mode", ["binary", "triplet"])
-def test_negatives_are_not_later_than_their_seed_edge(tmp_path, has_types, mode):
+def test_negatives_are_not_later_than_their_seed_edge(tmp_path, mode):
     """Where nodes have the times, as in PyG."""
     _, knows, _, _, joined = parts()
-    build = typed if has_types else untyped
     times = np.maximum(joined[knows[0]], joined[knows[1]])
-    existing = set(zip(*knows.tolist(), strict=True))
-    seen = 0
-    with build(tmp_path / "d", time_attrs="joined", level="node") as ds:
+    existing, seen = set(zip(*knows.tolist(), strict=True)), 0
+    with typed(tmp_path / "d", time_attrs="joined", level="node") as ds:
         late = times >= 30  # before, there are few nodes
-        given = (KNOWS, knows[:, late]) if has_types else knows[:, late]
-        loader = gz.LinkNeighborLoader(
-            ds,
-            [2],
-            given,
-            time_attr="joined",
-            edge_label_time=times[late],
-            neg_sampling=(mode, 2),
-            batch_size=50,
-        )
-        for batch in loader:
-            nodes, store = (batch["user"], batch[KNOWS]) if has_types else (batch, batch)
+        options = {"time_attr": "joined", "edge_label_time": times[late], "batch_size": 50}
+        options["neg_sampling"] = (mode, 2)
+        for batch in gz.LinkNeighborLoader(ds, [2], (KNOWS, knows[:, late]), **options):
+            nodes, store = batch["user"], batch[KNOWS]
             at = times[late][store.input_id]
             if mode == "binary":
                 ends = nodes.n_id[store.edge_label_index[:, len(at) :]].numpy()
                 until = np.resize(at, ends.shape[1])
             else:
                 ends = nodes.n_id[nodes.dst_neg_index].numpy().reshape(1, -1)
-                sources = nodes.n_id[nodes.src_index].numpy().repeat(2)
                 until = at.repeat(2)
+                sources = nodes.n_id[nodes.src_index].numpy().repeat(2)
                 assert not existing & set(zip(sources, ends[0], strict=True))
             assert (joined[ends] <= until).all()
             seen += ends.shape[1]
