@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from graphzero.report.readings import MemoryReport, memory_report
     from graphzero.report.verify import Finding, verify
     from graphzero.training.graphsage import GraphSAGE
+    from graphzero.training.infer import infer
 
 __version__ = "1.0.0.dev0"
 
@@ -88,6 +89,7 @@ __all__ = [
     "build",
     "from_ogb",
     "get_include",
+    "infer",
     "memory_report",
     "pack",
     "profile",
@@ -114,6 +116,7 @@ _LAZY = {
         "graphzero.report.monitor": ("Monitor",),
         "graphzero.report.verify": ("Finding", "verify"),
         "graphzero.training.graphsage": ("GraphSAGE",),
+        "graphzero.training.infer": ("infer",),
     }.items()
     for name in names
 }

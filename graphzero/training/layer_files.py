@@ -1,0 +1,201 @@
+"""The files of an inference: the rows of a layer, and how far an interrupted one has come."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero.graph.features import FeatureStore
+from graphzero.graph.stores import NodeStore
+from graphzero.loader.epochs import differences
+from graphzero.store.atomic import write_atomically
+from graphzero.store.format import FLAG_VECTOR, Header, encode_header, layout
+
+_RECORD_EVERY = 5.0  # seconds
+_RECORD = "progress.json"
+
+
+class Folder:
+    """The folder of an unfinished inference, with what is done."""
+
+    def __init__(self, path: Path, options: dict[str, Any]) -> None:
+        self.path, self.options = path, options
+        self.done: dict[str, bool] = {}  # files, and whether they have rows
+        self.state: dict[str, Any] = {}  # of the file that is being written
+
+    def load(self, content: dict[str, Any]) -> None:
+        """Continues what was saved."""
+        self.options, self.done, self.state = (content[k] for k in ("options", "done", "state"))
+
+    def save(self) -> None:
+        """Writes down what is done."""
+        content = {"options": self.options, "done": self.done, "state": self.state}
+        write_atomically(self.path / _RECORD, json.dumps(content).encode())
+
+    def open(self, files: Mapping[str, str], stack: ExitStack) -> dict[str, FeatureStore]:
+        """The rows of a layer by node type, until the end of a block."""
+        return {
+            kind: stack.enter_context(FeatureStore(self.path / name))
+            for kind, name in files.items()
+            if self.done[name]
+        }
+
+    def remove(self, files: Mapping[str, str]) -> None:
+        """Removes the rows of a layer that nobody needs any more."""
+        for name in files.values():
+            (self.path / name).unlink(missing_ok=True)
+
+    def file(self, name: str, nodes: NodeStore) -> RowsFile:
+        """A file of rows of some nodes, as far as it is written."""
+        if self.state.get("name") != name:
+            self.state = new_state(name)
+        return RowsFile(self, self.path / name, nodes, self.state)
+
+
+def new_state(name: str) -> dict[str, Any]:
+    """The state of a file of rows before its first row."""
+    return {"name": name, "batches": 0, "rows": 0, "crc": 0, "shape": None}
+
+
+class RowsFile:
+    """A ``.gd`` file that is written from its first row to its last, and can be continued."""
+
+    def __init__(self, folder: Folder, path: Path, nodes: NodeStore, state: dict[str, Any]) -> None:
+        self._folder, self._nodes, self._state = folder, nodes, state
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._saved = time.monotonic()
+        self._rank = _rank_of(nodes)
+        self._header: Header | None = None
+        if state["shape"] is not None:
+            self._lay_out()
+
+    @property
+    def batches(self) -> int:
+        """Mini-batches whose rows are there."""
+        return int(self._state["batches"])
+
+    def _lay_out(self) -> None:
+        count, shape = self._nodes.num_nodes, self._state["shape"]
+        width = int(np.prod(shape))
+        arrays: list[Any] = [("rows", "<f4", count * width)]
+        if self._rank is not None:
+            arrays.append(("node_rank", self._rank.dtype, count))
+        flags = 0 if shape else FLAG_VECTOR
+        self._header = layout("features", arrays, num_nodes=count, width=width, flags=flags)
+        os.posix_fallocate(self._fd, 0, self._header.file_bytes)
+
+    def append(self, rows: npt.NDArray[np.float32]) -> None:
+        """Adds the rows of a mini-batch."""
+        shape = list(rows.shape[1:])
+        if self._header is None:
+            self._state["shape"] = shape
+            self._lay_out()
+        assert self._header is not None
+        if shape != self._state["shape"]:
+            raise ValueError(f"a layer returned rows of shape {self._state['shape']}, now {shape}")
+        data = np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data
+        at = self._header.sections[0].offset + self._state["rows"] * 4 * self._header.width
+        _write(self._fd, data, at)
+        self._state["crc"] = zlib.crc32(data, self._state["crc"])
+        self._state["rows"] += len(rows)
+        self._state["batches"] += 1
+        if time.monotonic() - self._saved > _RECORD_EVERY:
+            os.fdatasync(self._fd)
+            self._folder.save()
+            self._saved = time.monotonic()
+
+    def finish(self) -> None:
+        """Writes the rest of the file."""
+        assert self._header is not None
+        sections = [replace(self._header.sections[0], crc=self._state["crc"])]
+        for section in self._header.sections[1:]:
+            assert self._rank is not None
+            _write(self._fd, self._rank.view(np.uint8).data, section.offset)
+            sections.append(replace(section, crc=zlib.crc32(self._rank.view(np.uint8).data)))
+        header = replace(self._header, sections=tuple(sections))
+        _write(self._fd, memoryview(encode_header(header)), 0)
+        os.fsync(self._fd)
+
+    def __enter__(self) -> RowsFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+
+def _write(fd: int, data: memoryview, offset: int) -> None:
+    while data.nbytes:
+        written = os.pwrite(fd, data, offset)
+        data, offset = data[written:], offset + written
+
+
+def _rank_of(nodes: NodeStore) -> npt.NDArray[Any] | None:
+    """The table by which files in the stored order of some nodes are read by the user's ids."""
+    found: npt.NDArray[Any] | None
+    found = None if nodes._order is None else nodes._order._view("node_rank")
+    return found
+
+
+@contextmanager
+def working_folder(target: Path, options: dict[str, Any], resume: bool | None) -> Iterator[Folder]:
+    """The folder beside the result, which stays if the inference is interrupted.
+
+    Raises
+    ------
+    ValueError
+        If there is an interrupted inference, and nobody has said whether to continue it; or it was
+        another one.
+    OSError
+        If another process works there.
+    """
+    path = target.with_name(target.name + ".unfinished")
+    path.mkdir(exist_ok=True)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            reason = "another process computes this result: wait until it ends"
+            raise BlockingIOError(error.errno, reason, os.fspath(target)) from None
+        folder = Folder(path, options)
+        record = path / _RECORD
+        if record.exists() and resume is None:
+            raise ValueError(
+                f"{path} has an inference that was interrupted: resume=True continues it, if the "
+                f"model and the functions are the same, and resume=False begins anew"
+            )
+        if record.exists() and resume:
+            folder.load(json.loads(record.read_bytes()))
+            if differing := differences(folder.options, options):
+                raise ValueError(
+                    f"{path} has an inference that was another one: {', '.join(differing)}; "
+                    f"resume=False begins anew"
+                )
+        else:
+            _empty(path)
+        try:
+            yield folder
+        except BaseException:
+            if not record.exists():  # nothing to continue
+                shutil.rmtree(path)
+            raise
+        shutil.rmtree(path)
+    finally:
+        os.close(descriptor)
+
+
+def _empty(path: Path) -> None:
+    for each in path.iterdir():
+        each.unlink()
