@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from graphzero.commands.options import as_fanouts, as_prefetch, ended_by_signals
+from graphzero.commands.parsing import as_fanouts, as_prefetch, ended_by_signals
 from graphzero.io.prefetch import Prefetch
 from graphzero.report.tune import Workload, csv_rows, csv_text, tune
 from graphzero.store.outputs import Output, check_outputs, replaced_file

@@ -132,7 +132,10 @@ def test_typed_graphs_by_functions(
     with torch.no_grad():
         edges = {kind: torch.from_numpy(each) for kind, each in TYPED.items()}
         wanted = second(first({k: torch.from_numpy(x) for k, x in TYPED_X.items()}, edges), edges)
+    (tmp_path / "h").mkdir()
+    (tmp_path / "h" / "author.gd").write_bytes(b"of an earlier inference")
     found = gz.infer(functions, ds, tmp_path / "h")
+    assert {path.name for path in (tmp_path / "h").iterdir()} == {"paper.gd"}
     assert found.keys() == wanted.keys() == {"paper"}  # the last layer has nothing of authors
     check(found["paper"], wanted["paper"])
 
@@ -166,7 +169,7 @@ def conv_of(conv: Any) -> list[Any]:
         (lambda: models.GCN(DIM, 8, 2, 5, jk="cat"), ValueError, "jk='cat'"),
         (lambda: conv_of(GCNConv(DIM, 4)), ValueError, "more than the neighbours"),
         (lambda: [lambda b: b.x[:, :2] * torch.rand(1)], ValueError, "more than the neighbours"),
-        (lambda: conv_of(torch.nn.Bilinear(1, 1, 1)), RuntimeError, ""),
+        (lambda: conv_of(torch.nn.Bilinear(1, 1, 1)), RuntimeError, "dtype"),
         (lambda: [lambda b: b.x[:1]], ValueError, "a row for each seed"),
         (lambda: conv_of(TransformerConv(DIM, 4)), ValueError, "TransformerConv .* larger memory"),
         (lambda: conv_of(SAGEConv(DIM, 4, aggr="median")), ValueError, "MedianAggregation"),
@@ -196,6 +199,10 @@ def test_refused_datasets_and_outputs(ds: gz.Dataset, tmp_path: Path) -> None:
         gz.infer(model, gz.build(tmp_path / "out", EDGE_INDEX, X, neighbors="out"), tmp_path / "h")
     with pytest.raises(ValueError, match="memory_limit must be at least"):
         gz.infer(model, ds, tmp_path / "h.gd", memory_limit="1MB")
+    edited = ds.x.mul_(2)
+    with pytest.raises(ValueError, match="edited in place"):
+        gz.infer(model, ds, tmp_path / "h.gd")
+    del edited
 
 
 def test_an_interrupted_inference_is_resumed(

@@ -109,11 +109,12 @@ def infer(
     ValueError
         If a layer depends on more than the neighbours of a node, or is random; if a node has more
         neighbours than fit in memory, and the layer cannot be computed in pieces; if the dataset
-        has no in-neighbours, or an interrupted inference was another one.
+        has no in-neighbours, or was edited in place; if an interrupted inference was another one.
     OSError
         With errno and path: no permission, no disk space, or another process writes to `out`.
     """
     layers, needs_degrees = layers_of(model)
+    ds.require_unedited(gather)
     if ds.neighbors == "out":
         raise ValueError(
             "inference needs in-neighbours, along whose edges messages flow: build the dataset "
@@ -229,6 +230,8 @@ class _Inference:
         for kind, path in found.items():
             if (folder.path / files[kind]).exists():  # it may have been killed here before
                 replace_file(folder.path / files[kind], path)
+        for path in set(self.outputs(files).values()) - set(found.values()):
+            path.unlink(missing_ok=True)  # of types that have no rows any more
         for each in {path.parent for path in found.values()}:
             sync_folder(each)
         stores = {kind: FeatureStore(path) for kind, path in found.items()}

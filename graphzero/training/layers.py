@@ -185,7 +185,7 @@ class Pieces:
 
             stack.callback(register_module_forward_pre_hook(hook).remove)
             row = self._run(batch)
-        if not hooked:
+        if not hooked and row is not None:
             raise ValueError(f"{self._what}, and no message passing of PyG: {_MORE_MEMORY}")
         self._pieces += 1
         return row
