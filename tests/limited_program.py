@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import sys
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,14 @@ def loaders_of(scenario: Scenario) -> list[Any]:
     return loaders
 
 
+def in_step(loaders: list[Any]) -> Iterator[list[Any]]:
+    """A batch of each loader, until all end; `zip` would keep the first ones until then."""
+    first, *others = map(iter, loaders)
+    for batch in first:
+        yield [batch, *map(next, others)]
+        del batch
+
+
 def iterate(scenario: Scenario) -> dict[str, Any]:
     """Takes every batch of some epochs, as a training loop does.
 
@@ -115,7 +124,7 @@ def iterate(scenario: Scenario) -> dict[str, Any]:
         for epoch in range(scenario.epochs):
             for loader in loaders:
                 loader.dataset.set_epoch(epoch)
-            for found in zip(*loaders, strict=True):
+            for found in in_step(loaders):
                 fingerprints += [fingerprint(batch) for batch in found]
                 now = BUDGET.kept_bytes()
                 kept[epoch] = max(kept[epoch], now)
