@@ -134,6 +134,8 @@ def test_typed_graphs_by_functions(
         wanted = second(first({k: torch.from_numpy(x) for k, x in TYPED_X.items()}, edges), edges)
     (tmp_path / "h").mkdir()
     (tmp_path / "h" / "author.gd").write_bytes(b"of an earlier inference")
+    with pytest.raises(ValueError, match="whole models .* without types only"):
+        gz.infer(models.GCN(DIM, 8, 1, 5), ds, tmp_path / "h")
     found = gz.infer(functions, ds, tmp_path / "h")
     assert {path.name for path in (tmp_path / "h").iterdir()} == {"paper.gd"}
     assert found.keys() == wanted.keys() == {"paper"}  # the last layer has nothing of authors

@@ -114,6 +114,8 @@ def infer(
         With errno and path: no permission, no disk space, or another process writes to `out`.
     """
     layers, needs_degrees = layers_of(model)
+    if not isinstance(model, Sequence):
+        ds.require_untyped("whole models are computed")
     ds.require_unedited(gather)
     if ds.neighbors == "out":
         raise ValueError(
