@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from graphzero.loader.profiler import profile
     from graphzero.loader.stats import BatchStats
     from graphzero.loader.subgraph_loader import SubgraphLoader
+    from graphzero.loader.walk_dataset import WalkDataset, WalkLoader
     from graphzero.packs.packing import PackedDataset, pack
     from graphzero.report.monitor import Monitor
     from graphzero.report.readings import MemoryReport, memory_report
@@ -86,6 +87,8 @@ __all__ = [
     "SubgraphLoader",
     "TypedDataset",
     "TypedMiniBatch",
+    "WalkDataset",
+    "WalkLoader",
     "build",
     "from_ogb",
     "get_include",
@@ -111,6 +114,7 @@ _LAZY = {
         "graphzero.loader.profiler": ("profile",),
         "graphzero.loader.stats": ("BatchStats",),
         "graphzero.loader.subgraph_loader": ("SubgraphLoader",),
+        "graphzero.loader.walk_dataset": ("WalkDataset", "WalkLoader"),
         "graphzero.packs.packing": ("PackedDataset", "pack"),
         "graphzero.report.readings": ("MemoryReport", "memory_report"),
         "graphzero.report.monitor": ("Monitor",),

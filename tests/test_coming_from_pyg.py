@@ -15,7 +15,7 @@ pytest.importorskip("torch_geometric")
 import torch_geometric.transforms as T  # noqa: E402
 from torch_geometric import typing  # noqa: E402
 from torch_geometric.data import Data, HeteroData  # noqa: E402
-from torch_geometric.nn import GraphSAGE, to_hetero  # noqa: E402
+from torch_geometric.nn import GraphSAGE, Node2Vec, to_hetero  # noqa: E402
 
 from graphzero.pyg import from_data  # noqa: E402
 
@@ -63,6 +63,16 @@ def load_typed():
     return T.ToUndirected()(data)
 
 
+class Embeddings(torch.nn.Module):
+    """PyG's Node2Vec, whose constructor needs pyg-lib, with its own loss."""
+
+    loss, embedding_dim, EPS = Node2Vec.loss, 4, 1e-15
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(300, 4)
+
+
 def lightning_parts():
     from lightning.pytorch import LightningModule, Trainer
 
@@ -106,10 +116,12 @@ def test_the_code_of_the_page_runs(tmp_path, monkeypatch, number):
     }
     if block.startswith("# with Lightning"):
         names |= lightning_parts()
+    if "WalkLoader" in block:
+        names["model"] = Embeddings()
     exec(compile(block, f"block {number}", "exec"), names)
     if "loss =" in block:
         assert torch.isfinite(names["loss"])
-    if "loader =" in block:
+    if "loader =" in block and "WalkLoader" not in block:
         assert next(iter(names["loader"])).num_nodes > 0
     if "train = " in block:
         assert sum(batch.batch_size for batch in names["val"]) == int(load().val_mask.sum())

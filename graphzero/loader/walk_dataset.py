@@ -1,0 +1,276 @@
+"""`WalkDataset` and `WalkLoader`: random walks and negatives, to learn embeddings of nodes."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from graphzero import _core
+from graphzero.graph.dataset import Dataset
+from graphzero.graph.user_input import IdArray
+from graphzero.io.row_io import RowKey
+from graphzero.io.session import TopologyFile
+from graphzero.loader.arguments import (
+    DataLoaderOptions,
+    SeedOptions,
+    as_array,
+    as_seed_ids,
+    check_keywords,
+)
+from graphzero.loader.iteration import SeedDataset
+from graphzero.loader.mini_batch import MiniBatch, SampledBatch
+from graphzero.loader.neighbor_loader import SeedLoader
+from graphzero.sampling.negatives import negatives_key
+from graphzero.sampling.sampler import HopReadAhead
+from graphzero.store.manifest import NODES
+from graphzero.units import as_count
+
+if TYPE_CHECKING:
+    from graphzero.graph.user_input import Unpack
+
+
+class WalkDataset(SeedDataset):
+    """Random walks from nodes, in windows, and as many negatives: node2vec and DeepWalk.
+
+    It is used like `NeighborDataset`: the same `Collate`, order, epochs, ranks, workers and
+    resuming. A mini-batch is a `MiniBatch` with the start nodes as ``n_id``, and with the two
+    arrays that PyG's ``Node2Vec.loader`` yields, of the user's ids:
+
+    - ``pos_rw``, (num_windows, context_size) int64: all windows of the walks, first those of the
+      first walk. Each node of a window is a positive pair with the first one.
+    - ``neg_rw``, (num_windows * num_negative_samples, context_size) int64: windows of walks whose
+      nodes after the start are drawn uniformly from all nodes.
+
+    With ``context_size=walk_length``, the rows are the walks themselves, without copies of their
+    nodes: a loss that forms the pairs after it has looked up the embeddings reads each once
+    (examples/node2vec.py).
+
+    Walks follow the edges, and need out-neighbours where the graph is directed. A walk that comes
+    to a dead end stays there, as in PyG: the rest of it repeats that node. Every epoch has other
+    walks.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Without types; from `graphzero.open`.
+    seeds : (num_seeds,) integers or (num_nodes,) bool, optional
+        Where walks start. Default: at all nodes.
+    walk_length : int
+        Nodes of each walk, its start included.
+    context_size : int, optional
+        Nodes of each window, at most walk_length. Default: walk_length.
+    walks_per_node : int
+        Walks from each start.
+    p, q : float
+        Return and in-out parameters of node2vec (Grover, Leskovec, KDD 2016). Both 1, the default,
+        are the uniform walks of DeepWalk (Perozzi, Al-Rfou, Skiena, KDD 2014).
+    num_negative_samples : int
+        Negative walks for each walk; 0 for none.
+    weighted : bool
+        Step in proportion to the weights of the edges (times the bias of p and q).
+    **options
+        ``batch_size`` (start nodes in a mini-batch), ``shuffle``, ``drop_last``, ``seed``,
+        ``prefetch``, ``num_threads`` and those of ranks, as in `NeighborDataset`.
+
+    Raises
+    ------
+    IndexError
+        If a start is out of range.
+    MemoryError
+        When a mini-batch is larger than the memory of the machine.
+    TypeError
+        If an argument is unknown.
+    ValueError
+        If an argument is invalid; if the graph has types, or does not have out-neighbours; if
+        weighted, and there are no weights.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        seeds: Any = None,
+        *,
+        walk_length: int,
+        context_size: int | None = None,
+        walks_per_node: int = 1,
+        p: float = 1.0,
+        q: float = 1.0,
+        num_negative_samples: int = 1,
+        weighted: bool = False,
+        **options: Unpack[SeedOptions],
+    ) -> None:
+        check_keywords(type(self), options, SeedOptions.__annotations__)
+        dataset.require_untyped("random walks are drawn")
+        self._graph = dataset.graph.lists_of("out", "walks follow the edges to")
+        self.walk_length = as_count(walk_length, "walk_length", 2)
+        self.context_size = (
+            self.walk_length if context_size is None else as_count(context_size, "context_size", 2)
+        )
+        if self.context_size > self.walk_length:
+            raise ValueError(
+                f"context_size={context_size} is more than walk_length={walk_length}: a window is "
+                f"a part of a walk"
+            )
+        self.walks_per_node = as_count(walks_per_node, "walks_per_node")
+        self.num_negative_samples = as_count(num_negative_samples, "num_negative_samples", 0)
+        for name, value in (("p", p), ("q", q)):
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name} must be a positive number, not {value!r}")
+        self.p, self.q, self.weighted = float(p), float(q), bool(weighted)
+        if self.weighted:
+            self._graph._csr.require_weights()
+        self.seeds = as_seed_ids(None if seeds is None else as_array(seeds), dataset.num_nodes)
+        options = {"gather": (), **options}
+        super().__init__(dataset, len(self.seeds), [], weighted=self.weighted, **options)
+
+    @property
+    def topology(self) -> list[TopologyFile]:
+        """The file with the out-neighbours."""
+        sizes = self._graph.section_bytes
+        return [
+            replace(
+                file,
+                graph=self._graph,
+                sections=tuple(name for name in file.sections if name in sizes),
+            )
+            for file in super().topology
+        ]
+
+    def sample(
+        self,
+        positions: IdArray,
+        *,
+        epoch: int,
+        batch: int,
+        readahead: Sequence[HopReadAhead] | None = None,
+    ) -> SampledBatch:
+        """The walks from the seeds at some positions, and their negatives."""
+        csr, seed, starts = self._graph._csr, self.sampler.seed, self.seeds[positions]
+        windows = self.walk_length - self.context_size + 1
+        count = len(starts) * self.walks_per_node
+        _core.require_memory(
+            count * windows * self.context_size * (1 + self.num_negative_samples), 8, "nodes"
+        )
+        walks = csr.walk(
+            np.repeat(csr.to_stored(starts, 1), self.walks_per_node),
+            self.walk_length - 1,
+            self.p,
+            self.q,
+            _core.key("walk", seed, epoch, batch),
+            1,
+            self.weighted,
+        )
+        fields: dict[RowKey, Any] = {
+            (NODES, "pos_rw"): self._windows(_repeat_last(csr.to_user(walks, 1)))
+        }
+        if self.num_negative_samples:
+            random = np.random.Generator(np.random.Philox(negatives_key(seed, epoch, batch)))
+            drawn = random.integers(
+                self.dataset.num_nodes,
+                size=(count * self.num_negative_samples, self.walk_length),
+            )
+            drawn[:, 0] = np.repeat(starts, self.walks_per_node * self.num_negative_samples)
+            fields[NODES, "neg_rw"] = self._windows(drawn)
+        found = self.sampler.sample_types({NODES: starts}, epoch=epoch, batch=batch)
+        return SampledBatch(found, positions, fields=fields)
+
+    def _windows(self, walks: IdArray) -> IdArray:
+        """All windows of some walks, (num_walks * num_windows, context_size)."""
+        if self.context_size == self.walk_length:
+            return walks
+        views = np.lib.stride_tricks.sliding_window_view(walks, self.context_size, axis=1)
+        return views.reshape(-1, self.context_size)
+
+    def seed_options(self) -> dict[str, Any]:
+        """A checksum of the seeds, and how walks are drawn."""
+        names = ("walk_length", "context_size", "walks_per_node", "p", "q", "num_negative_samples")
+        return {
+            "seeds_crc": zlib.crc32(self.seeds.data),
+            **{name: getattr(self, name) for name in names},
+        }
+
+
+def _repeat_last(walks: IdArray) -> IdArray:
+    """Walks in which the last node is repeated after a dead end, instead of -1."""
+    ended = np.flatnonzero(walks[:, -1] < 0)
+    if len(ended):
+        at = np.where(walks[ended] >= 0, np.arange(walks.shape[1]), 0)
+        walks[ended] = np.take_along_axis(walks[ended], np.maximum.accumulate(at, 1), 1)
+    return walks
+
+
+class _WalkBatch(NamedTuple):
+    pos_rw: Tensor
+    neg_rw: Tensor
+
+
+class WalkBatch(_WalkBatch):
+    """What PyG's ``Node2Vec.loader`` yields: ``pos_rw`` and ``neg_rw``, see `WalkDataset`."""
+
+
+class _Options(SeedOptions, DataLoaderOptions, total=False):
+    walk_length: int
+    context_size: int | None
+    walks_per_node: int
+    p: float
+    q: float
+    num_negative_samples: int
+    weighted: bool
+    transform: Callable[[Any], Any] | None
+
+
+class WalkLoader(SeedLoader):
+    """A DataLoader of random walks, in place of PyG's ``Node2Vec(...).loader(...)``.
+
+    It is `WalkDataset` in a ``torch.utils.data.DataLoader``, and yields pairs of tensors: ``for
+    pos_rw, neg_rw in loader: loss = model.loss(pos_rw, neg_rw)``. Passes, workers, ranks and
+    resuming are those of `NeighborLoader`.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Without types; from `graphzero.open`.
+    seeds : (num_seeds,) integers or (num_nodes,) bool, optional
+        Where walks start. Default: at all nodes.
+    **options
+        The arguments of `WalkDataset`, ``transform`` (gets the pair, in the worker), and those of
+        torch's DataLoader.
+
+    Raises
+    ------
+    TypeError
+        If `walk_length` is missing, or an argument is unknown.
+    ValueError, IndexError
+        As in `WalkDataset`.
+    """
+
+    _options = _Options
+
+    def __init__(
+        self,
+        dataset: Dataset | None = None,
+        seeds: Any = None,
+        **options: Unpack[_Options],
+    ) -> None:
+        self._set_up(dataset, {"seeds": seeds}, options, _from_nodes)
+
+    @staticmethod
+    def _make_output(batch: Any, dataset: Dataset) -> Any:
+        del dataset
+        assert isinstance(batch, MiniBatch)
+        return WalkBatch(batch["pos_rw"], batch["neg_rw"])
+
+
+def _from_nodes(
+    ds: Dataset, seeds: Any = None, num_negative_samples: int = 1, **options: Any
+) -> tuple[SeedDataset, None]:
+    if "walk_length" not in options:
+        raise TypeError("walk_length is missing: nodes of each walk, such as 20")
+    amount = as_count(num_negative_samples, "num_negative_samples")  # the pair has both
+    return WalkDataset(ds, seeds, num_negative_samples=amount, **options), None
