@@ -21,7 +21,7 @@ _EPILOG = "'graphzero COMMAND --help' explains a command. Start with 'graphzero 
 # Each is a module of `graphzero.commands`; in the order of the help.
 _COMMANDS = (
     *("build", "import", "reorder", "pack", "info"),
-    *("verify", "tune", "train", "report", "demo"),
+    *("verify", "tune", "train", "infer", "report", "demo"),
 )
 _EXPECTED = (OSError, ValueError, IndexError, ImportError, MemoryError, RuntimeError)
 
@@ -96,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     _open_closed_streams()
     args = make_parser().parse_args(argv)
-    if argv is None and args.command in ("train", "demo"):
+    if argv is None and args.command in ("train", "infer", "demo"):
         _let_threads_sleep()
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: _fail(f"warning: {message}")

@@ -17,7 +17,7 @@ from graphzero.io.prefetch import Prefetch
 
 COMMANDS = (
     *("build", "import", "reorder", "pack", "info"),
-    *("verify", "tune", "train", "report", "demo"),
+    *("verify", "tune", "train", "infer", "report", "demo"),
 )
 
 

@@ -14,7 +14,9 @@ import pytest
 import torch
 
 import graphzero as gz
+from graphzero.cli import main
 from graphzero.training import infer, layers
+from graphzero.training.graphsage import SavedModel
 
 pytest.importorskip("torch_geometric")
 
@@ -263,3 +265,46 @@ def test_kills_at_many_moments_leave_the_same_rows(
     assert any([killed(float(delay)) for delay in delays])
     gz.infer(model, ds, tmp_path / "h.gd", resume=True)
     assert (tmp_path / "h.gd").read_bytes() == (tmp_path / "whole.gd").read_bytes()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
+def test_train_evaluates_over_all_neighbours_and_the_command_infers(
+    dtype: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x = (X * 40 + 128).clip(0, 255).astype(dtype)
+    labels = np.where(np.arange(NODES) % 5 == 0, -1, X[:, 0] > 0).astype(np.int64)
+    splits = {"train": np.arange(0, 200), "test": np.arange(200, NODES)}
+    model, predicted, out = (str(tmp_path / name) for name in ("m.pt", "p.npz", "scores.gd"))
+    data = str(tmp_path / "data")
+    gz.build(data, EDGE_INDEX, x, labels, splits=splits).close()
+    options = ["--epochs=2", "--hidden=8", "--fanouts=3,3", "--evaluation=exact"]
+    assert main(["train", data, *options, f"--save={model}", f"--predictions={predicted}"]) == 0
+    printed = capsys.readouterr().out
+    assert "over all neighbours:" in printed
+    assert main(["infer", model, data, out, "--memory-limit", "100MB"]) == 0
+    with gz.FeatureStore(out) as rows:
+        scores = rows[:]
+    own, features = gz.GraphSAGE.from_saved(model), torch.from_numpy(x).float()
+    by_target = EDGE_INDEX[:, np.argsort(EDGE_INDEX[1], kind="stable")]
+    with torch.no_grad():
+        wanted = own(features, torch.from_numpy(by_target)).numpy()
+    np.testing.assert_allclose(scores, wanted, rtol=1e-4, atol=1e-4)
+    with np.load(predicted) as found:
+        assert np.array_equal(found["predicted"], scores[found["node_id"]].argmax(1))
+    known = splits["test"][labels[splits["test"]] >= 0]
+    right = (scores[known].argmax(1) == labels[known]).mean()
+    assert f"test  accuracy {right:.4f}" in printed
+    assert f"{len(known):,} nodes)" in printed
+
+
+def test_the_command_refuses_other_features_and_existing_inputs(
+    ds: gz.Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = tmp_path / "m.pt"
+    arguments = gz.GraphSAGE(DIM + 1, 4, 2, 2)
+    SavedModel(arguments.arguments, arguments.state_dict(), [2, 2], "float32", 1, 0).write(model)
+    folder = str(tmp_path / "data")
+    assert main(["infer", str(model), folder, str(tmp_path / "out.gd")]) == 1
+    assert f"trained on {DIM + 1} features a node" in capsys.readouterr().err
+    assert main(["infer", str(model), folder, str(model)]) == 1
+    assert model.stat().st_size > 0

@@ -649,7 +649,8 @@ def test_ctrl_c_ends_a_training_and_keeps_the_best(data, tmp_path, workers):
     assert content["interrupted"]
     assert 1 <= content["best_epoch"] <= last < 100_000
     assert f"interrupted after epoch {last}" in out
-    assert f"weights of epoch {content['best_epoch']} (best on val):" in out
+    best = content["best_epoch"]
+    assert f"weights of epoch {best} (best on val), over sampled neighbours:" in out
     assert out[-1].startswith("memory")
     assert err == [
         f"graphzero: interrupted after epoch {last}: evaluating the best weights "

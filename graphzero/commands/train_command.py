@@ -33,7 +33,7 @@ EXAMPLES = """\
 # Options that are arguments of `train`.
 _OF_TRAIN = (
     *("fanouts", "hidden", "epochs", "batch_size", "lr", "dropout", "weight_decay", "workers"),
-    *("seed", "device", "prefetch", "pack", "save", "predictions"),
+    *("seed", "device", "prefetch", "pack", "save", "predictions", "evaluation"),
 )
 
 
@@ -74,6 +74,13 @@ def add_training_options(parser: argparse.ArgumentParser, *, epochs: int) -> Non
         "how feature rows are read: auto, none, willneed, pread or uring; after a colon, fields of "
         "graphzero.Prefetch, such as resident=0.25,memory_limit=2GB (default: what 'graphzero "
         "tune' has found for this dataset on this machine, otherwise auto)",
+    )
+    add(
+        "--evaluation NAME",
+        "how the best weights are evaluated at the end: with sampled neighbours, or exactly, over "
+        "all neighbours, which computes every node of the graph",
+        choices=("sampled", "exact"),
+        default="sampled",
     )
     group = parser.add_argument_group(
         "output files",
@@ -174,7 +181,8 @@ def _closing_lines(report: TrainReport, args: argparse.Namespace) -> Iterator[st
     if report.interrupted:
         yield f"interrupted after epoch {len(report.epochs)}"
     chosen = "the last" if report.epochs[-1].val_accuracy is None else "best on val"
-    yield f"weights of epoch {report.best_epoch} ({chosen}):"
+    how = "sampled neighbours" if report.evaluation == "sampled" else "all neighbours"
+    yield f"weights of epoch {report.best_epoch} ({chosen}), over {how}:"
     for name, split in report.splits.items():
         yield (
             f"{name:5s} accuracy {split.accuracy:.4f}"

@@ -26,6 +26,13 @@ _FORMAT = {"format": "graphzero.GraphSAGE", "version": 1}
 _ARGUMENTS = {"in_dim", "hidden", "num_classes", "num_layers", "dropout"}
 
 
+def device_of(name: str) -> torch.device:
+    """The device of a name; "auto" is CUDA where it is available, else the CPU."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
+
+
 def mean_of_neighbors(x: Tensor, edge_index: Tensor, num_targets: int) -> Tensor:
     """Mean of the neighbours' vectors for each of the first nodes; zero for a node without any.
 

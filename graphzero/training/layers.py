@@ -86,7 +86,8 @@ def evaluating(model: Any) -> Iterator[None]:
 
 def _own_layer(model: GraphSAGE, i: int, batch: Any) -> Tensor:
     edge_index = batch.edge_index[:, : batch.num_sampled_edges[0]]  # those of the seeds
-    x: Tensor = model.layers[i](batch.x, edge_index, batch.batch_size)
+    x: Tensor = batch.x.reshape(len(batch.x), -1).float()
+    x = model.layers[i](x, edge_index, batch.batch_size)
     return x.relu() if i < len(model.layers) - 1 else x
 
 

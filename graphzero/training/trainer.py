@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,11 +32,13 @@ from graphzero.packs.packing import PackedDataset
 from graphzero.report.readings import MemoryReport, memory_report
 from graphzero.store.format import dtype_name
 from graphzero.store.outputs import replaced_file
-from graphzero.training.graphsage import GraphSAGE, SavedModel
+from graphzero.training.graphsage import GraphSAGE, SavedModel, device_of
+from graphzero.training.infer import infer
 from graphzero.units import as_count
 
 FilePath = str | os.PathLike[str]
 Scores = npt.NDArray[np.float32]
+Evaluation = Literal["sampled", "exact"]
 
 SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "test": "test"}
 FEATURE_DTYPE = "float32"  # of the model's inputs, whatever the features are stored as
@@ -121,6 +125,8 @@ class TrainReport:
         it is the last epoch.
     splits : dict of str to SplitReport
         By name: those of train, val and test that the dataset has.
+    evaluation : {"sampled", "exact"}
+        Whether `splits` is of sampled neighbours or of all.
     num_classes, num_parameters : int
     device : str
     memory : MemoryReport
@@ -138,6 +144,7 @@ class TrainReport:
     num_parameters: int
     device: str
     memory: MemoryReport
+    evaluation: Evaluation
     io: str = ""
     interrupted: bool = False
 
@@ -286,6 +293,14 @@ def write_predictions(path: FilePath, nodes: dict[str, IdArray], scores: dict[st
         )
 
 
+def report_of(scores: Scores, labels: IdArray) -> SplitReport:
+    """How well scores, (n, num_classes), predict the classes."""
+    accuracy = float((scores.argmax(1) == labels).mean())
+    majority = float(np.bincount(labels).max() / len(labels))
+    loss = F.cross_entropy(torch.from_numpy(scores).double(), torch.from_numpy(labels)).item()
+    return SplitReport(len(labels), accuracy, majority, loss)
+
+
 # --- the loop
 
 
@@ -351,14 +366,6 @@ class Trainer:
         scores, labels = (torch.cat(each) for each in zip(*found, strict=True))
         return scores, labels
 
-    def evaluate(self, of: DataLoader[Any] | IdArray) -> tuple[SplitReport, Scores]:
-        """Predicts the class of every seed, as `scores` does, and compares it with the label."""
-        scores, labels = self.scores(of)
-        accuracy = (scores.argmax(1) == labels).double().mean().item()
-        majority = labels.bincount().max().item() / len(labels)
-        loss = F.cross_entropy(scores.double(), labels).item()
-        return SplitReport(len(labels), accuracy, majority, loss), scores.numpy()
-
     def train_epoch(
         self, epoch: int, loader: DataLoader[Any], optimizer: torch.optim.Optimizer, bar: tqdm[Any]
     ) -> EpochReport:
@@ -398,21 +405,33 @@ class Trainer:
         )
 
     def evaluate_splits(
-        self, splits: dict[str, IdArray], predictions: FilePath | None
+        self, splits: dict[str, IdArray], predictions: FilePath | None, evaluation: Evaluation
     ) -> dict[str, SplitReport]:
-        """Evaluates the labelled splits, and writes predictions for all nodes of all splits.
+        """Evaluates the labelled splits, and writes predictions for all nodes of all splits."""
+        if evaluation == "sampled":
+            return self._evaluate(splits, predictions, lambda ids: self.scores(ids)[0].numpy())
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            infer(self.model, self.ds, Path(folder) / "scores.gd") as rows,
+        ):
+            return self._evaluate(splits, predictions, rows.gather)
 
-        Predictions of a split whose nodes all have labels are those of the evaluation.
-        """
-        found = {name: self.evaluate(seeds) for name, seeds in splits.items()}
+    def _evaluate(
+        self,
+        splits: dict[str, IdArray],
+        predictions: FilePath | None,
+        scores_of: Callable[[IdArray], Scores],
+    ) -> dict[str, SplitReport]:
+        """Predictions of a split whose nodes all have labels are those of the evaluation."""
+        found = {name: scores_of(seeds) for name, seeds in splits.items()}
         if predictions is not None:
             nodes, scores = _nodes_of_splits(self.ds), {}
             for name, ids in nodes.items():
                 known = SPLIT_NAMES.get(name, "")
                 is_evaluated = np.array_equal(ids, splits.get(known, ()))
-                scores[name] = found[known][1] if is_evaluated else self.scores(ids)[0].numpy()
+                scores[name] = found[known] if is_evaluated else scores_of(ids)
             write_predictions(predictions, nodes, scores)
-        return {name: report for name, (report, _) in found.items()}
+        return {name: report_of(found[name], _labels(self.ds, splits[name])) for name in found}
 
 
 def train(
@@ -432,6 +451,7 @@ def train(
     pack: FilePath | None = None,
     save: FilePath | None = None,
     predictions: FilePath | None = None,
+    evaluation: Evaluation = "sampled",
     progress: bool = False,
     on_epoch: Callable[[EpochReport], object] = lambda report: None,
     on_interrupt: Callable[[EpochReport], object] = lambda report: None,
@@ -479,6 +499,11 @@ def train(
     predictions : path-like, optional
         Write the predicted class of every node of every split, nodes without a known label
         included, to this ``.npz`` file.
+    evaluation : {"sampled", "exact"}
+        How the best weights are evaluated, and predictions are made: with `fanouts` sampled
+        neighbours, or over all neighbours of all nodes by `graphzero.infer`, which computes every
+        node of the graph. Each node of a split counts once. The validation after each epoch is
+        sampled.
     progress : bool
         Show a progress bar on stderr.
     on_epoch : callable, optional
@@ -519,10 +544,10 @@ def train(
     batch_size = 1024 if batch_size is None else batch_size
     if not fanouts:
         raise ValueError("fanouts must name at least one hop: the model has a layer for each")
+    if evaluation not in ("sampled", "exact"):
+        raise ValueError(f"evaluation must be 'sampled' or 'exact', not {evaluation!r}")
     hidden, epochs = as_count(hidden, "hidden"), as_count(epochs, "epochs")
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    on_device, in_dim = torch.device(device), ds.features.feature_dim
+    on_device, in_dim = device_of(device), ds.features.feature_dim
     sampling = {"fanouts": fanouts, "batch_size": batch_size, "seed": seed, "prefetch": prefetch}
     interrupts = Interrupts()
     with interrupts.deferred(), _seeded(seed, on_device):
@@ -547,7 +572,8 @@ def train(
                     report = trainer.train_epoch(epoch, loader, optimizer, bar)
                     quality = (float(epoch), 0.0)  # without validation, the last epoch is the best
                     if validation is not None:
-                        val, _ = trainer.evaluate(validation)
+                        scores, labels = trainer.scores(validation)
+                        val = report_of(scores.numpy(), labels.numpy())
                         report = replace(report, val_accuracy=val.accuracy)
                         quality = (val.accuracy, -val.loss)
                     if is_better := quality > best_quality:
@@ -567,7 +593,7 @@ def train(
                 best.write(save)  # Ctrl-C may have fallen into the last time
             on_interrupt(reports[-1])
         model.load_state_dict(best.state_dict)
-        found = trainer.evaluate_splits(splits, predictions)
+        found = trainer.evaluate_splits(splits, predictions, evaluation)
     return TrainReport(
         epochs=tuple(reports),
         best_epoch=best.epoch,
@@ -576,6 +602,7 @@ def train(
         num_parameters=sum(parameter.numel() for parameter in model.parameters()),
         device=str(on_device),
         memory=memory,
+        evaluation=evaluation,
         io=reports[-1].io,
         interrupted=interrupted or interrupts.pending,
     )
