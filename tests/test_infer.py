@@ -99,7 +99,9 @@ def test_models_of_pyg_equal_their_forward_on_the_whole_graph(
 
 
 @pytest.mark.parametrize("order", ["input", "hot"])
-def test_undirected_graphs_and_the_own_model(order: Any, tmp_path: Path) -> None:
+def test_undirected_graphs_and_the_own_model(
+    order: Any, tmp_path: Path, small_batches: None
+) -> None:
     simple = np.unique(np.sort(EDGE_INDEX, axis=0), axis=1)
     is_loop = simple[0] == simple[1]
     both = np.concatenate([simple, simple[::-1, ~is_loop]], axis=1)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from graphzero.training.graphsage import GraphSAGE
+from graphzero.training.graphsage import GraphSAGE, MeanOfNeighbors
 
 Layer = Callable[[Any], Any]
 
@@ -174,15 +174,21 @@ class Pieces:
         with ExitStack() as stack:
 
             def hook(module: nn.Module, *_: Any) -> None:
-                if hasattr(module, "aggr_module") and id(module) not in hooked:
-                    hooked.add(id(module))
+                if id(module) in hooked:
+                    return
+                handles: list[Any] = []
+                if isinstance(module, MeanOfNeighbors):
+                    handles = [module.register_forward_hook(self._combine_own)]
+                elif hasattr(module, "aggr_module"):
                     self._check(module)
-                    for register, function in (
-                        (module.register_aggregate_forward_hook, self._combine),
-                        (module.register_edge_update_forward_hook, self._attend),
-                    ):
-                        handle: Any = register(function)  # type: ignore[operator]
-                        stack.callback(handle.remove)
+                    of_pyg: Any = module
+                    handles = [
+                        of_pyg.register_aggregate_forward_hook(self._combine),
+                        of_pyg.register_edge_update_forward_hook(self._attend),
+                    ]
+                for handle in handles:
+                    hooked.add(id(module))
+                    stack.callback(handle.remove)
 
             stack.callback(register_module_forward_pre_hook(hook).remove)
             row = self._run(batch)
@@ -210,14 +216,21 @@ class Pieces:
 
     def _combine(self, module: Any, inputs: Any, out: Tensor) -> Tensor:
         """The aggregate of the seed over this piece and those before it."""
+        reduction, dim = type(module.aggr_module).__name__, module.node_dim
+        return self._total(reduction, out, dim, inputs[-1]["index"])
+
+    def _combine_own(self, _: Any, inputs: Any, out: Tensor) -> Tensor:
+        return self._total("MeanAggregation", out, 0, inputs[1][1])
+
+    def _total(self, reduction: str, out: Tensor, dim: int, target: Tensor) -> Tensor:
         if self._calls == len(self._totals):
-            self._totals.append(_Total(type(module.aggr_module).__name__))
-        total, dim = self._totals[self._calls], module.node_dim
+            self._totals.append(_Total(reduction))
+        total = self._totals[self._calls]
         self._calls += 1
         attention, self._attention = self._attention, None
         if out.shape[dim] == 0:  # of another node type
             return out
-        total.add(out.select(dim, 0), int((inputs[-1]["index"] == 0).sum()), attention)
+        total.add(out.select(dim, 0), int((target == 0).sum()), attention)
         out = out.clone()
         out.select(dim, 0).copy_(total.value)
         return out
