@@ -12,7 +12,7 @@ import torch_geometric.transforms as T
 from torch_geometric.data import Data, HeteroData
 
 
-def _edges(folder):
+def load_edges(folder):
     """Columns of the edge list: sources, targets and whatever stands behind them."""
     return torch.from_numpy(
         np.loadtxt(Path(folder) / "edges.csv", delimiter=",", skiprows=1, dtype=np.int64).T.copy()
@@ -33,7 +33,7 @@ def _add_masks(nodes, folder):
 def load(folder):
     """An undirected graph with features, labels and splits, such as Planetoid's Cora."""
     data = Data(
-        x=_array(folder, "features"), edge_index=_edges(folder)[:2], y=_array(folder, "labels")
+        x=_array(folder, "features"), edge_index=load_edges(folder)[:2], y=_array(folder, "labels")
     )
     _add_masks(data, folder)
     return T.ToUndirected()(data)
@@ -45,7 +45,7 @@ def load_citations(folder):
     A message flows from the citing paper to the cited one. A paper's features are known when it
     appears, so what it was cited since must come from its edges up to the time of the question.
     """
-    source, target, month = _edges(folder)
+    source, target, month = load_edges(folder)
     appeared = _array(folder, "node_time")
     asked = appeared + 365 * 24 * 3600
     number = appeared.shape[0]
@@ -69,7 +69,7 @@ def load_flights(folder):
     A route has the number of airlines that fly it as its weight, and the length of its way as
     an attribute. What is to be predicted is the part of the world that an airport is in.
     """
-    source, target, airlines = _edges(folder)
+    source, target, airlines = load_edges(folder)
     x = _array(folder, "features")
     zones, zone = torch.unique(x[:, 4:], dim=0, return_inverse=True)
     data = HeteroData()
