@@ -38,6 +38,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 OURS = "graphzero"
 SHORTEST_RUN = 0.2
 CHECKED_EDGES = 20_000
+WALK_LENGTH, CONTEXT, WALKS_PER_NODE = 20, 10, 10  # of PyG's example of node2vec
 
 FEWER = "from fewer starts, because it is slow"
 OPERATOR = (
@@ -45,6 +46,8 @@ OPERATOR = (
     "sorts all edges in each call"
 )
 ACCEPTS = "its rejection accepts every proposal where q is least of p, q and 1: uniform walks"
+WHOLE = "whole walks, whose windows the loss forms after it has looked up their nodes"
+ON_CLUSTER = "its own windows and negatives, over walks of torch-cluster's operator"
 SERIAL = "neighbor_sample runs on one thread: it has no parallel code"
 ON_SPARSE = "samples by torch-sparse's neighbor_sample on one thread, gathers on all"
 
@@ -75,6 +78,18 @@ def check_walks(inputs: Inputs, seeds: IntArray, arrays: Arrays, length: int) ->
     _require((going | stays).all(), "a step out of a dead end")
     _require_edges(inputs, before[going], after[going])
     return int(going.sum())
+
+
+def check_windows(inputs: Inputs, seeds: IntArray, arrays: Arrays, walks: int, pairs: int) -> int:
+    """Number of positive pairs; `pos_rw` is the last batch, whole walks or windows of ten nodes."""
+    rows = arrays["pos_rw"]
+    windows = WALK_LENGTH - rows.shape[1] + 1
+    _require(arrays["rows"] == seeds.size * walks * windows, "a wrong number of windows")
+    before, after = rows[:, :-1].reshape(-1), rows[:, 1:].reshape(-1)
+    going = inputs.degrees[before] > 0
+    _require((going | (after == before)).all(), "a step out of a dead end")
+    _require_edges(inputs, before[going], after[going])
+    return int(seeds.size) * walks * pairs
 
 
 def check_one_hop(inputs: Inputs, seeds: IntArray, arrays: Arrays, fanout: int) -> int:
@@ -171,6 +186,21 @@ def workloads(inputs: Inputs, options: argparse.Namespace) -> list[Workload]:
         }
         return Workload(name, "batches/s", 1.0, batches, check, contestants)
 
+    def windows(q: float) -> Workload:
+        request = {"op": "windows", "batch_size": 128, "walk_length": WALK_LENGTH, "p": 1.0, "q": q}
+        request |= {"walks_per_node": WALKS_PER_NODE, "context_size": CONTEXT}
+        pairs = (WALK_LENGTH - CONTEXT + 1) * (CONTEXT - 1)
+        check = partial(check_windows, inputs, walks=WALKS_PER_NODE, pairs=pairs)
+        contestants = {
+            OURS: Contestant(OURS, {**request, "context_size": WALK_LENGTH}, notes=(WHOLE,)),
+            "graphzero, windows": Contestant(OURS, request),
+            "PyG Node2Vec": Contestant(PYG, request, 5, notes=(ON_CLUSTER,)),
+        }
+        name = f"node2vec pairs, p=1, q={q:g}"
+        return Workload(
+            name, "M pairs/s", 1e6, lambda number: nodes(number)[:20_000], check, contestants
+        )
+
     one_hop = {"op": "one_hop", "fanout": options.fanout}
     hops = {
         OURS: Contestant(OURS, one_hop),
@@ -182,6 +212,8 @@ def workloads(inputs: Inputs, options: argparse.Namespace) -> list[Workload]:
     return [
         walks("uniform walks", 1.0, {"goal": 15}, {"goal": 5, "notes": (OPERATOR,)}),
         walks("node2vec walks, p=1, q=0.5", 0.5, fewer, {"goal": 40, "notes": (OPERATOR, ACCEPTS)}),
+        windows(1.0),
+        windows(0.5),
         Workload(f"one hop, K={options.fanout}", "M edges/s", 1e6, nodes, check, hops),
         subgraphs(f"multi-hop {fanouts}", False, "torch-sparse", "multi_hop", 40, SERIAL),
         subgraphs(as_loader, True, "PyG NeighborLoader", "load", 18, ON_SPARSE),

@@ -141,6 +141,33 @@ class PyG(Session):
         self.np.savez(out, walks=walks.numpy())
         return {}
 
+    def windows(self, seeds: str, out: str, batch_size: int, **how: Any) -> dict[str, Any]:
+        """Windows and negatives from the loader of `Node2Vec`, on torch-cluster's operator.
+
+        PyG 2.8 asks for pyg-lib in the constructor, so the attributes are set here.
+        """
+        from torch_geometric.nn import Node2Vec
+
+        model = Node2Vec.__new__(Node2Vec)
+        self.torch.nn.Module.__init__(model)
+        model.random_walk_fn = self.torch.ops.torch_cluster.random_walk
+        model.rowptr, model.col = self.indptr, self.indices
+        model.num_nodes, model.num_negative_samples = self.indptr.numel() - 1, 1
+        model.walk_length = how.pop("walk_length") - 1
+        for name, value in how.items():
+            setattr(model, name, value)
+        starts = self.torch.from_numpy(self.np.load(seeds))
+        rows = 0
+        with self.timed():
+            for pos_rw, _ in self.torch.utils.data.DataLoader(
+                starts,
+                batch_size=batch_size,
+                collate_fn=lambda each: model.sample(self.torch.stack(each)),
+            ):
+                rows += len(pos_rw)
+        self.np.savez(out, rows=rows, pos_rw=pos_rw.numpy())
+        return {}
+
     def multi_hop(self, seeds: str, out: str, fanouts: list[int]) -> dict[str, Any]:
         """Relabelled subgraphs of several batches; returns the last one for a check."""
         batches = self.torch.from_numpy(self.np.load(seeds))
@@ -250,6 +277,17 @@ class Own(Session):
             found = self.ds.graph.sample_neighbors(nodes, fanout, seed=number, num_threads=threads)
         target = self.np.repeat(nodes, self.np.diff(found.indptr))
         return self._saved(out, target=target, source=found.indices)
+
+    def windows(self, seeds: str, out: str, number: int = 0, **how: Any) -> dict[str, Any]:
+        """Windows of walks and negatives."""
+        loader = self.gz.WalkLoader(
+            self.ds, self.np.load(seeds), seed=number, num_threads=self.threads, **how
+        )
+        rows = 0
+        with self.timed():
+            for pos_rw, _ in loader:
+                rows += len(pos_rw)
+        return self._saved(out, rows=rows, pos_rw=pos_rw.numpy())
 
     def _saved(self, out: str, **arrays: Any) -> dict[str, Any]:
         if out:
