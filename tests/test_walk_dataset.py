@@ -12,6 +12,7 @@ import torch
 from torch.utils.data import DataLoader
 
 import graphzero as gz
+from graphzero.sampling.sampler import HopReadAhead
 
 NODES, LENGTH, CONTEXT, WALKS = 60, 8, 3, 2
 WINDOWS = LENGTH - CONTEXT + 1
@@ -78,6 +79,27 @@ def test_walks_are_those_of_the_graph(ds, how):
     assert np.array_equal(found[~ended], wanted[~ended])
     assert np.array_equal(found[ended], found[:, :-1][ended[:, 1:]])
     assert ended.any()
+
+
+@pytest.mark.parametrize("count", [0, 1, 9, 700, 3000])
+@pytest.mark.parametrize("how", [{}, {"p": 0.25, "q": 4.0}, {"restart": 0.1}])
+def test_more_threads_than_processors_draw_the_same_walks(ds, count, how):
+    starts = np.arange(count) % NODES
+    one, *others = (
+        ds.graph.random_walk(starts, 5, num_threads=threads, **how) for threads in (1, 3, 64)
+    )
+    assert one.shape == (count, 6)
+    assert np.array_equal(one[:, 0], starts)
+    assert all(np.array_equal(one, other) for other in others)
+
+
+def test_mini_batches_of_large_graphs_have_the_same_walks(ds):
+    walks = gz.WalkDataset(ds, **OPTIONS)
+    positions = walks.positions(0, 0)
+    how = {"epoch": 0, "batch": 0}
+    plain, waiting = (walks.sample(positions, readahead=r, **how) for r in (None, [HopReadAhead()]))
+    assert plain.fields.keys() == waiting.fields.keys()
+    assert all(np.array_equal(plain.fields[key], waiting.fields[key]) for key in plain.fields)
 
 
 def test_negatives_are_uniform_after_the_start(ds):

@@ -147,10 +147,16 @@ cdef class CSR:
 
     def walk(self, const int64_t[::1] start, int64_t length, double p, double q, uint64_t key,
              int num_threads, bint weighted=False, double restart=0.0):
-        """Random walks of stored ids, (n, length + 1) int64, -1 after a dead end."""
-        cdef int64_t n = start.shape[0], i
+        """Random walks of stored ids, (n, length + 1) int64, -1 after a dead end.
+
+        Each thread takes as many walkers as the others, so that there may be more threads than
+        processors: those that wait for the disk, in page faults, then wait together.
+        """
+        cdef int64_t n = start.shape[0], i, begin, end
         cdef uint64_t corrupt = 0
-        cdef int threads = _threads(num_threads, n)
+        cdef int64_t each = min(max(n // num_threads + 1, 8), ITEMS_PER_RANGE)
+        cdef int64_t ranges = (n + each - 1) // each
+        cdef int threads = num_threads if gz_may_use_threads() and n > 0 else 1
         cdef bint first_order = p == 1.0 and q == 1.0
         cdef bint uniform = first_order and not weighted and restart == 0.0
         cdef gz_walk walk
@@ -164,16 +170,18 @@ cdef class CSR:
         cdef int64_t[::1] view = out.reshape(-1)
         self.mapping.acquire_whole(n)
         try:
-            for i in prange(_ranges(n), nogil=True, num_threads=threads):
+            for i in prange(ranges, nogil=True, num_threads=threads):
+                begin = i * each
+                end = begin + each if begin + each < n else n
                 if uniform:
-                    corrupt += gz_walk_uniform(&self.c, key, &start[0], i * ITEMS_PER_RANGE,
-                                               _end(i, n), length, &view[0])
+                    corrupt += gz_walk_uniform(&self.c, key, &start[0], begin, end, length,
+                                               &view[0])
                 elif first_order:
-                    corrupt += gz_walk_first_order(&self.c, &walk, &start[0], i * ITEMS_PER_RANGE,
-                                                   _end(i, n), length, &view[0])
+                    corrupt += gz_walk_first_order(&self.c, &walk, &start[0], begin, end, length,
+                                                   &view[0])
                 else:
-                    corrupt += gz_walk_node2vec(&self.c, &walk, &start[0], i * ITEMS_PER_RANGE,
-                                                _end(i, n), length, &view[0])
+                    corrupt += gz_walk_node2vec(&self.c, &walk, &start[0], begin, end, length,
+                                                &view[0])
         finally:
             self.mapping.release()
         _refuse_corrupt(corrupt, self.mapping.path)

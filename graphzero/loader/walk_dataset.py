@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     from graphzero.graph.user_input import Unpack
 
 
+# Threads that walk where the graph is larger than memory: the page faults that they wait for are
+# read together.
+_WAITING_WALKERS = 64
+
+
 class WalkDataset(SeedDataset):
     """Random walks from nodes, in windows, and as many negatives: node2vec and DeepWalk.
 
@@ -163,7 +168,7 @@ class WalkDataset(SeedDataset):
             self.p,
             self.q,
             _core.key("walk", seed, epoch, batch),
-            1,
+            1 if readahead is None else _WAITING_WALKERS,
             self.weighted,
         )
         fields: dict[RowKey, Any] = {
