@@ -21,7 +21,6 @@ from graphzero.ingest.options import Advance, Presampler, Progress
 from graphzero.ingest.rows import Rows, rows_of_array
 from graphzero.ingest.sort import (
     EdgeSorter,
-    available_processors,
     run_length,
     sorted_pieces,
     stable_order,
@@ -38,6 +37,7 @@ from graphzero.store.format import (
     sealed_file,
 )
 from graphzero.store.manifest import NODES, EdgeType, Presampling
+from graphzero.units import available_processors
 
 # The order of nodes
 

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from graphzero._core import sort_keys
 from graphzero.errors import FormatError
+from graphzero.units import available_processors
 
 # Temporary files
 
@@ -303,13 +304,6 @@ Payload = tuple[npt.NDArray[Any], ...]
 _MIN_BLOCK = 16
 _MIN_RUN = 1024
 _PIECE = 1 << 16
-
-
-def available_processors() -> int:
-    """Processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def stable_order(keys: Keys) -> npt.NDArray[np.uint32]:

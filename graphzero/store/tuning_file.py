@@ -22,6 +22,7 @@ from graphzero.errors import user_line
 from graphzero.store.format import PAGE_BYTES
 from graphzero.store.manifest import read_fields
 from graphzero.store.outputs import replaced_file
+from graphzero.units import available_processors
 
 _CPU_INFO = Path("/proc/cpuinfo")
 _BLOCK_DEVICES = Path("/sys/dev/block")
@@ -57,12 +58,10 @@ def this_machine(folder: str | os.PathLike[str] | None) -> Machine:
     """The machine that this process runs on, with the disk that holds a folder."""
     import psutil  # which `import graphzero` does without
 
-    has_affinity = hasattr(os, "sched_getaffinity")
-    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count()
     disk, mount = (None, None) if folder is None else (disk_of(folder), mount_of(folder))
     model = None if disk is None else _disk_model(disk)
     memory = int(psutil.virtual_memory().total)
-    return Machine(_cpu_name(), cores, memory, model, mount and mount.fstype)
+    return Machine(_cpu_name(), available_processors(), memory, model, mount and mount.fstype)
 
 
 _LABELS = {
