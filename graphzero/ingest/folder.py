@@ -27,7 +27,6 @@ from graphzero.store.manifest import (
     read_manifest,
     write_manifest,
 )
-from graphzero.store.tuning_file import TUNING_NAME, remove_tuning
 
 _T = TypeVar("_T")
 
@@ -172,8 +171,6 @@ def _commit(
         raise
     for entry in obsolete:
         (folder / entry.staged).unlink(missing_ok=True)
-    if (folder / TUNING_NAME).exists():
-        remove_tuning(folder)
 
 
 # --- ranks that build one folder
