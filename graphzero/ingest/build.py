@@ -30,7 +30,7 @@ from graphzero.ingest.graph_input import (
 )
 from graphzero.ingest.id_map import collect_ids
 from graphzero.ingest.lists import (
-    NodeSpace,
+    NodeOrder,
     Seeds,
     count_visits,
     graph_layout,
@@ -109,7 +109,7 @@ class DatasetWriter:
         Earlier graph files, in whose order rows of edges are.
     sampled : dict of EdgeType to Path
         Graph files in which presampling can sample, where there are some already.
-    spaces : dict of str to NodeSpace
+    orders : dict of str to NodeOrder
         The order of nodes in these files.
     visits : dict of str to Rows
         Visit counts.
@@ -124,7 +124,7 @@ class DatasetWriter:
     edges: dict[EdgeType, dict[str, Rows]]
     stored: dict[EdgeType, Path] = field(default_factory=dict)
     sampled: dict[EdgeType, Path] = field(default_factory=dict)
-    spaces: dict[str, NodeSpace] = field(default_factory=dict)
+    orders: dict[str, NodeOrder] = field(default_factory=dict)
     visits: dict[str, Rows] = field(default_factory=dict)
 
     def write(self) -> Manifest:
@@ -139,18 +139,18 @@ class DatasetWriter:
         """
         self._set_node_times()
         self._require_space()
-        spaces, presampling = self._hot_spaces(), self.manifest.presampling
+        orders, presampling = self._hot_orders(), self.manifest.presampling
         hot: dict[EdgeType, FileWriter] = {}
         if self.options.presampler is not None:
-            hot, presampling = self._presample(spaces)
-            spaces = self._visit_spaces(spaces)
-        graphs = self._graphs(spaces)
+            hot, presampling = self._presample(orders)
+            orders = self._visit_orders(orders)
+        graphs = self._graphs(orders)
         for file in hot.values():
             file.discard()
         return replace(
             self.manifest,
-            out_graph=self._out_graph(graphs[EDGES], spaces) if self._has_out_graph else None,
-            nodes={name: self._nodes(name, space) for name, space in spaces.items()},
+            out_graph=self._out_graph(graphs[EDGES], orders) if self._has_out_graph else None,
+            nodes={name: self._nodes(name, order) for name, order in orders.items()},
             edges={edge_type: self._edges(edge_type, graph) for edge_type, graph in graphs.items()},
             order=self.options.order,
             presampling=presampling,
@@ -216,7 +216,7 @@ class DatasetWriter:
         num_graphs = 1 + self._has_out_graph + (options.presampler is not None and not self.sampled)
         for edge_type, edges in self.lists.items():
             owners, neighbors = (
-                NodeSpace(manifest.nodes[name].num_nodes) for name in self._list_ends(edge_type)
+                NodeOrder(manifest.nodes[name].num_nodes) for name in self._list_ends(edge_type)
             )
             header = graph_layout(edges, owners, neighbors if manifest.is_typed else None)
             needed += num_graphs * header.file_bytes
@@ -237,21 +237,21 @@ class DatasetWriter:
         sorts += [size for size in copies if size > options.rows_memory // 8]
         require_disk_space(self.folder, needed + max(sorts), "the dataset needs")
 
-    def _hot_spaces(self) -> dict[str, NodeSpace]:
+    def _hot_orders(self) -> dict[str, NodeOrder]:
         """The nodes of each type, hottest first: by occurrences in the lists of all edge types."""
         options = self.options
         counts = {name: table.num_nodes for name, table in self.manifest.nodes.items()}
         if not options.renumbers:
-            return {name: NodeSpace(count) for name, count in counts.items()}
-        total, spaces = sum(counts.values()), {}
+            return {name: NodeOrder(count) for name, count in counts.items()}
+        total, orders = sum(counts.values()), {}
         # Presampling needs the rest for the visits and the order that they give.
         available = options.order_memory // (1 if options.presampler is None else 4)
         with options.progress.phase("ordering nodes", None):
             for name, count in counts.items():
                 memory = available * count // total
                 found = self._occurrences(name, max(_MIN_PIECE, memory // 32))
-                spaces[name] = NodeSpace(count, hot_order(self.folder, count, found, memory))
-        return spaces
+                orders[name] = hot_order(self.folder, count, found, memory)
+        return orders
 
     def _occurrences(self, name: str, max_edges: int) -> Iterator[npt.NDArray[Any]]:
         for edge_type, edges in self.lists.items():
@@ -259,18 +259,18 @@ class DatasetWriter:
                 yield from edges.occurrences(max_edges)
 
     def _presample(
-        self, spaces: Mapping[str, NodeSpace]
+        self, orders: Mapping[str, NodeOrder]
     ) -> tuple[dict[EdgeType, FileWriter], Presampling]:
         """Counts visits in earlier files, or in new ones in hot order, which are then the input."""
         options = self.options
         assert options.presampler is not None
         hot: dict[EdgeType, FileWriter] = {}
-        graphs, sampled = self.sampled, self.spaces
+        graphs, sampled = self.sampled, self.orders
         if not graphs:
-            hot, sampled = self._graphs(spaces), dict(spaces)
+            hot, sampled = self._graphs(orders), dict(orders)
             graphs = {edge_type: file.staged_path for edge_type, file in hot.items()}
             for edge_type, path in graphs.items():
-                owners, neighbors = (spaces[name] for name in self._list_ends(edge_type))
+                owners, neighbors = (orders[name] for name in self._list_ends(edge_type))
                 self.lists[edge_type] = replace(
                     open_stored_graph(path, (owners, neighbors)).edges(),
                     node_times=self.lists[edge_type].node_times,
@@ -286,22 +286,20 @@ class DatasetWriter:
         )
         return hot, presampling
 
-    def _visit_spaces(self, ties: Mapping[str, NodeSpace]) -> dict[str, NodeSpace]:
+    def _visit_orders(self, ties: Mapping[str, NodeOrder]) -> dict[str, NodeOrder]:
         """The nodes of each type by descending number of visits, ties as in another order."""
-        total, spaces = sum(space.num_nodes for space in ties.values()), {}
+        total, orders = sum(order.num_nodes for order in ties.values()), {}
         with self.options.progress.phase("ordering nodes", None):
-            for name, space in ties.items():
-                assert space.order is not None
-                memory = self.options.order_memory // 2 * space.num_nodes // total
-                order = visit_order(self.folder, self.visits[name], space.order, memory)
-                spaces[name] = NodeSpace(space.num_nodes, order)
-        return spaces
+            for name, order in ties.items():
+                memory = self.options.order_memory // 2 * order.num_nodes // total
+                orders[name] = visit_order(self.folder, self.visits[name], order, memory)
+        return orders
 
-    def _graphs(self, spaces: Mapping[str, NodeSpace]) -> dict[EdgeType, FileWriter]:
+    def _graphs(self, orders: Mapping[str, NodeOrder]) -> dict[EdgeType, FileWriter]:
         """A graph file for each edge type, one after the other; frees their edges."""
         files: dict[EdgeType, FileWriter] = {}
         for edge_type, edges in self.lists.items():
-            owners, neighbors = (spaces[name] for name in self._list_ends(edge_type))
+            owners, neighbors = (orders[name] for name in self._list_ends(edge_type))
             files[edge_type] = write_graph(
                 self.folder / self.manifest.layout.graph(edge_type),
                 edges,
@@ -313,28 +311,29 @@ class DatasetWriter:
             self.staged.append(files[edge_type])
         return files
 
-    def _out_graph(self, graph: FileWriter, spaces: Mapping[str, NodeSpace]) -> FileEntry:
+    def _out_graph(self, graph: FileWriter, orders: Mapping[str, NodeOrder]) -> FileEntry:
         """The out-neighbours beside a file of in-neighbours."""
-        (space,) = spaces.values()
-        edges = open_stored_graph(graph.staged_path, (space, space)).edges()
+        (order,) = orders.values()
+        edges = open_stored_graph(graph.staged_path, (order, order)).edges()
         return self._add(
             write_graph(
                 self.folder / self.manifest.layout.out_graph,
                 replace(edges, incoming=False, node_times=self.lists[EDGES].node_times),
-                space,
+                order,
                 memory=self.options.sort_memory,
                 progress=self.options.progress,
             )
         )
 
-    def _nodes(self, name: str, space: NodeSpace) -> NodeTable:
+    def _nodes(self, name: str, order: NodeOrder) -> NodeTable:
         """The order, the attributes and the visits of a node type."""
         folder, options, files = self.folder, self.options, self.manifest.layout
         ids: FileEntry | None = None
-        if space.order is not None and not files.order_in_graph:
-            with sealed_file(folder / files.ids(name), _ids_layout(space.num_nodes)) as file:
-                file.append("rows", space.order.node_ids)
-                file.append("node_rank", space.order.node_rank)
+        renumbered = None if order.node_ids is None else order
+        if renumbered is not None and not files.order_in_graph:
+            with sealed_file(folder / files.ids(name), _ids_layout(order.num_nodes)) as file:
+                file.append("rows", order.node_ids)
+                file.append("node_rank", order.node_rank)
             ids = self._add(file)
 
         def write(path: str, rows: Rows, may_lack_rows: bool = False) -> FileEntry:
@@ -342,8 +341,8 @@ class DatasetWriter:
                 write_rows(
                     folder / path,
                     rows,
-                    space.num_nodes,
-                    order=space.order,
+                    order.num_nodes,
+                    order=renumbered,
                     fill_missing=may_lack_rows and not self.stored,
                     memory=options.rows_memory,
                     progress=options.progress,
@@ -576,14 +575,14 @@ def _write_reordered(
     """Writes every file that changes, adds it to `staged`, and returns the new manifest."""
     _verify_files(folder, earlier, options.progress)
     manifest = replace(earlier, neighbors=options.neighbors, out_graph=None)
-    spaces: dict[str, NodeSpace] = {}
+    orders: dict[str, NodeOrder] = {}
     for name, nodes in earlier.nodes.items():
         file = nodes.ids if earlier.is_typed else earlier.edges[EDGES].graph
         path = None if file is None else file.resolve(folder)
-        spaces[name] = open_stored_order(path, nodes.num_nodes)
+        orders[name] = open_stored_order(path, nodes.num_nodes)
     graphs: dict[EdgeType, StoredGraph] = {}
     for edge_type, edges in earlier.edges.items():
-        ends = spaces[edge_type[0]], spaces[edge_type[2]]
+        ends = orders[edge_type[0]], orders[edge_type[2]]
         ends = ends[::-1] if earlier.incoming else ends
         graphs[edge_type] = open_stored_graph(edges.graph.resolve(folder), ends)
     lists = {edge_type: graph.edges() for edge_type, graph in graphs.items()}
@@ -593,7 +592,7 @@ def _write_reordered(
         lists[EDGES], sampled = replace(lists[EDGES], incoming=manifest.incoming), {}
 
     def rows_of(name: str, entry: FileEntry) -> Rows:
-        return open_stored_rows(entry.resolve(folder), spaces[name])
+        return open_stored_rows(entry.resolve(folder), orders[name])
 
     writer = DatasetWriter(
         folder,
@@ -614,7 +613,7 @@ def _write_reordered(
         },
         stored=paths,
         sampled=sampled,
-        spaces=spaces,
+        orders=orders,
         visits={n: rows_of(n, table.visits) for n, table in earlier.nodes.items() if table.visits},
     )
     return writer.write()
