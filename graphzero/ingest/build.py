@@ -633,7 +633,7 @@ def reorder_dataset(
     options = WriteOptions(order, presample, limit, Progress(progress), neighbors)
     folder = Path(path)
     read_manifest(folder)
-    with folder_lock(folder):
+    with spooling_near(folder), folder_lock(folder):
         recover(folder)
         earlier = read_manifest(folder)
         if presample is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -168,7 +168,6 @@ class _Blocks:
         self._file = TempFile(folder)
         self._schema = pa.schema([("ids", kind)])
         self._begins = [0]
-        self.close = self._file.close
 
     def __len__(self) -> int:
         return len(self._begins) - 1
@@ -271,12 +270,6 @@ class _Distinct:
             for block in blocks:
                 file.append("text", bytes_of(block)[0])
         return file
-
-    def close(self) -> None:
-        """Frees memory and disk space."""
-        self._pieces = []
-        self._runs.close()
-        self._sorted.close()
 
 
 def _count_up_to(ids: pa.Array, limit: Any) -> int:
@@ -480,28 +473,26 @@ def collect_ids(
     share = memory // max(1, len(paths))
     max_records = max(256, min(_MAX_RECORDS, memory // (4 * _RECORD_BYTES)))
     while True:
-        with ExitStack() as temporary:
-            found: dict[str, _Distinct] = {}
+        found: dict[str, _Distinct] = {}
+        for name, path in paths.items():
+            found[name] = _Distinct(path.parent, share, is_text=ids[name].is_text)
+            ids[name].ranges.clear()
+        try:
+            _read_all(sources, ids, found, max_records, progress)
+        except _NotIntegers:
+            continue  # from the beginning, with texts
+        with ExitStack() as opened:
             for name, path in paths.items():
-                distinct = _Distinct(path.parent, share, is_text=ids[name].is_text)
-                found[name] = temporary.enter_context(closing(distinct))
-                ids[name].ranges.clear()
-            try:
-                _read_all(sources, ids, found, max_records, progress)
-            except _NotIntegers:
-                continue  # from the beginning, with texts
-            with ExitStack() as opened:
-                for name, path in paths.items():
-                    staged.append(found[name].write(path, huge="huge" in ids[name].ranges))
-                    ids[name].table = IdTable(staged[-1].staged_path)
-                    opened.callback(ids[name].close)
-                    if len(ids[name].table) > MAX_NODES:
-                        raise ValueError(
-                            f"there are {len(ids[name].table):,} different ids, more than the "
-                            f"limit of 2^32 nodes"
-                        )
-                opened.pop_all()
-            return ids
+                staged.append(found[name].write(path, huge="huge" in ids[name].ranges))
+                ids[name].table = IdTable(staged[-1].staged_path)
+                opened.callback(ids[name].close)
+                if len(ids[name].table) > MAX_NODES:
+                    raise ValueError(
+                        f"there are {len(ids[name].table):,} different ids, more than the "
+                        f"limit of 2^32 nodes"
+                    )
+            opened.pop_all()
+        return ids
 
 
 def _read_all(

@@ -6,7 +6,6 @@ Nodes are ordered by occurrences in the lists, or by visits in sampled mini-batc
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -362,11 +361,9 @@ def write_graph(
     time_memory = _time_memory(edges, memory)
     memory -= time_memory
     run = _run_edges(edges, memory)
-    with (
-        sealed_file(path, graph_layout(edges, owners, neighbors)) as file,
-        closing(EdgeSorter(path.parent, list(dtypes.values()), memory)) as sorter,
-        closing(_TimeOrderWriter(file, path.parent, time_memory)) as time_order,
-    ):
+    sorter = EdgeSorter(path.parent, list(dtypes.values()), memory)
+    with sealed_file(path, graph_layout(edges, owners, neighbors)) as file:
+        time_order = _TimeOrderWriter(file, path.parent, time_memory)
         with progress.phase("sorting edges", edges.num_records, "edges") as advance:
             for begin in range(0, edges.num_records, run):
                 end = min(begin + run, edges.num_records)
@@ -489,21 +486,16 @@ class _TimeOrderWriter:
         if begin == len(sources):
             return
         self.finish()
+        self._start(sources[-1])
         end = int(np.searchsorted(sources, sources[-1], "left"))
         if begin < end:
             self._file.append("time_order", _order_lists(sources[begin:end], times[begin:end]))
-        self._start(sources[-1])
         self._extend(times[end:])
 
     def finish(self) -> None:
         """Writes the last list."""
         for _, (offsets,) in self._runs.merged():
             self._file.append("time_order", offsets)
-        self.close()
-
-    def close(self) -> None:
-        """Frees memory and disk space."""
-        self._runs.close()
 
     def _extend(self, times: npt.NDArray[np.int64]) -> None:
         """Sorts entries of the last list into a run; a second run moves the first to the disk."""

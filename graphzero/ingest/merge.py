@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from graphzero.errors import user_line
 from graphzero.ingest.edges import EdgeColumn, EdgeList
 from graphzero.ingest.options import Advance, WriteOptions
 from graphzero.ingest.rows import as_numbers, round_to
@@ -272,11 +272,6 @@ class MergedEdges:
         self.removed, self.kept = sorted_columns(self._folder, self._found[:2], self._memory)
         (self.first,) = sorted_columns(self._folder, self._found[2:], self._memory)
 
-    def close(self) -> None:
-        """Frees disk space."""
-        for column in self._found:
-            column.close()
-
     def group_of(self, begin: int, end: int) -> tuple[Array, Array]:
         """Of the positions [begin, end): those that belong to a group, and its number.
 
@@ -329,7 +324,7 @@ def _find(ascending: Array, numbers: Array) -> tuple[Array, Array]:
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, UserWarning, stacklevel=2)
+    warnings.warn(message, UserWarning, stacklevel=user_line())
 
 
 def _paired(
@@ -340,21 +335,16 @@ def _paired(
     None if some edge, self-loops apart, has no partner.
     """
     ways = [[TempColumn(folder, np.uint64, memory // 16) for _ in range(2)] for _ in range(2)]
-    with ExitStack() as temporary:
-        for column in (column for way in ways for column in way):
-            temporary.enter_context(closing(column))
-        for position, source, target in _ends(edges, _CHUNK):
-            ends = _keys(source, target)
-            for (keys, positions), way in zip(
-                ways, (source < target, source > target), strict=True
-            ):
-                chosen = np.flatnonzero(way)
-                keys.append(ends[chosen])
-                positions.append(position[chosen])
-            advance(len(source))
-        if len(ways[0][0]) != len(ways[1][0]):
-            return None
-        (ups, first), (downs, second) = (sorted_columns(folder, way, memory) for way in ways)
+    for position, source, target in _ends(edges, _CHUNK):
+        ends = _keys(source, target)
+        for (keys, positions), way in zip(ways, (source < target, source > target), strict=True):
+            chosen = np.flatnonzero(way)
+            keys.append(ends[chosen])
+            positions.append(position[chosen])
+        advance(len(source))
+    if len(ways[0][0]) != len(ways[1][0]):
+        return None
+    (ups, first), (downs, second) = (sorted_columns(folder, way, memory) for way in ways)
     for begin in range(0, len(ups), _CHUNK):
         if not np.array_equal(ups[begin : begin + _CHUNK], downs[begin : begin + _CHUNK]):
             return None
@@ -366,29 +356,29 @@ def _merge_parallel(
 ) -> None:
     """Merges the edges of each key into the first one."""
     run = run_length([_POSITION], memory)
-    with closing(EdgeSorter(folder, [_POSITION], memory)) as sorter:
-        for position, source, target in _ends(edges, run):
-            sorter.spill()
-            stays = (source != target) | (not drops)
-            keys = _keys(source, target, undirected=not edges.directed)[stays]
-            if len(keys):
-                sorter.add(keys, (position[stays],))
-            advance(len(source))
-        key, kept = np.empty(0, np.uint64), np.empty(0, _POSITION)  # the last edge before
-        alone = True  # it was not yet told to be in a group
-        for keys, (position,) in sorted_pieces(sorter, _CHUNK):
-            keys, position = np.concatenate([key, keys]), np.concatenate([kept, position])
-            starts = np.ones(len(keys), np.bool_)
-            starts[1:] = keys[1:] != keys[:-1]
-            firsts = position[starts][np.cumsum(starts) - 1]
-            merged.remove(position[~starts], firsts[~starts])
-            begins_group = starts[:-1] & ~starts[1:]
-            begins_group[: len(key)] &= alone
-            merged.keep(position[:-1][begins_group])
-            loops = (keys >> _HALF) == (keys & _LOW)
-            merged.num_loops -= int(np.count_nonzero(loops & ~starts))
-            merged.num_merged += int(np.count_nonzero(~starts))
-            key, kept, alone = keys[-1:], firsts[-1:], bool(starts[-1])
+    sorter = EdgeSorter(folder, [_POSITION], memory)
+    for position, source, target in _ends(edges, run):
+        sorter.spill()
+        stays = (source != target) | (not drops)
+        keys = _keys(source, target, undirected=not edges.directed)[stays]
+        if len(keys):
+            sorter.add(keys, (position[stays],))
+        advance(len(source))
+    key, kept = np.empty(0, np.uint64), np.empty(0, _POSITION)  # the last edge before
+    alone = True  # it was not yet told to be in a group
+    for keys, (position,) in sorted_pieces(sorter, _CHUNK):
+        keys, position = np.concatenate([key, keys]), np.concatenate([kept, position])
+        starts = np.ones(len(keys), np.bool_)
+        starts[1:] = keys[1:] != keys[:-1]
+        firsts = position[starts][np.cumsum(starts) - 1]
+        merged.remove(position[~starts], firsts[~starts])
+        begins_group = starts[:-1] & ~starts[1:]
+        begins_group[: len(key)] &= alone
+        merged.keep(position[:-1][begins_group])
+        loops = (keys >> _HALF) == (keys & _LOW)
+        merged.num_loops -= int(np.count_nonzero(loops & ~starts))
+        merged.num_merged += int(np.count_nonzero(~starts))
+        key, kept, alone = keys[-1:], firsts[-1:], bool(starts[-1])
 
 
 # Attributes of merged edges
@@ -590,28 +580,28 @@ def prepare_edges(
     drops = wanted.drop_self_loops and edges.num_loops > 0
     share = share_reversed(edges) if undirected else 0.0
     pairs = None
-    with closing(MergedEdges(folder, memory, edges.num_loops)) as merged:
-        begin = partial(options.progress.phase, "merging edges", edges.num_records, "edges")
-        if share == 1.0:
-            with begin() as advance:
-                pairs = _paired(folder, edges, memory, advance)
-        if drops:
-            merged.num_loops = 0
-            for position, source, target in _ends(edges, _CHUNK):
-                merged.remove(position[source == target])
-        if wanted.coalesce:
-            with begin() as advance:
-                _merge_parallel(folder, edges, merged, drops, memory, advance)
-        elif pairs is not None:
-            for at in range(0, len(pairs[0]), _CHUNK):
-                first, second = (positions[at : at + _CHUNK] for positions in pairs)
-                kept = np.minimum(first, second)
-                merged.remove(np.maximum(first, second), kept)
-                merged.keep(kept)
-        merged.finish()
-        rows = dict(attributes)
-        if len(merged.first):
-            edges, rows = _merge_attributes(folder, edges, attributes, merging, merged, options)
+    merged = MergedEdges(folder, memory, edges.num_loops)
+    begin = partial(options.progress.phase, "merging edges", edges.num_records, "edges")
+    if share == 1.0:
+        with begin() as advance:
+            pairs = _paired(folder, edges, memory, advance)
+    if drops:
+        merged.num_loops = 0
+        for position, source, target in _ends(edges, _CHUNK):
+            merged.remove(position[source == target])
+    if wanted.coalesce:
+        with begin() as advance:
+            _merge_parallel(folder, edges, merged, drops, memory, advance)
+    elif pairs is not None:
+        for at in range(0, len(pairs[0]), _CHUNK):
+            first, second = (positions[at : at + _CHUNK] for positions in pairs)
+            kept = np.minimum(first, second)
+            merged.remove(np.maximum(first, second), kept)
+            merged.keep(kept)
+    merged.finish()
+    rows = dict(attributes)
+    if len(merged.first):
+        edges, rows = _merge_attributes(folder, edges, attributes, merging, merged, options)
     if pairs is not None:
         summed = [name for name, how in merging.how.items() if how == "sum"]
         added = f", with {', '.join(summed)} of both directions added" if summed else ""
