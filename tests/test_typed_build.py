@@ -329,7 +329,11 @@ NAMES = st.text(st.sampled_from("a_.%é-/"), min_size=1, max_size=4)
 def test_no_two_files_have_one_name(name, edge_type, attribute):
     """Each name can be read back, so no two names are the same."""
     layout = Layout(is_typed=True)
-    files = [layout.node_rows(name, attribute), layout.ids(name), layout.split(name, "x")]
+    files = [
+        layout.node_rows(name, attribute),
+        layout.of_nodes(name, "ids"),
+        layout.split(name, "x"),
+    ]
     files += [layout.edge_rows(edge_type, attribute), layout.graph(edge_type)]
     files.append(layout.split(edge_type, "x"))
     assert len(set(files)) == len(files)

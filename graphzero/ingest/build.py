@@ -171,17 +171,15 @@ class DatasetWriter:
 
     def _set_node_times(self) -> None:
         """Gives edges the times of the nodes that are in the lists, where these drive sampling."""
-        timed = {
-            edge_type: (self._list_ends(edge_type)[1], table.time)
-            for edge_type, table in self.manifest.edges.items()
-            if table.time is not None and table.time_level == "node"
-        }
-        keys = dict.fromkeys(timed.values())
         # The order of nodes takes half of what it may.
-        memory = self.options.order_memory // 2 // max(1, len(keys))
-        times = {key: self._node_times(*key, memory) for key in keys}
-        for edge_type, key in timed.items():
-            self.lists[edge_type] = replace(self.lists[edge_type], node_times=times[key])
+        memory = self.options.order_memory // 2 // len(self.lists)
+        times: dict[tuple[str, str], npt.NDArray[np.int64]] = {}
+        for edge_type, table in self.manifest.edges.items():
+            if table.time is not None and table.time_level == "node":
+                key = self._list_ends(edge_type)[1], table.time
+                if key not in times:
+                    times[key] = self._node_times(*key, memory)
+                self.lists[edge_type] = replace(self.lists[edge_type], node_times=times[key])
 
     def _node_times(self, name: str, attribute: str, memory: int) -> npt.NDArray[np.int64]:
         """The time of each node of a type, by the user's ids.
@@ -330,8 +328,10 @@ class DatasetWriter:
         folder, options, files = self.folder, self.options, self.manifest.layout
         ids: FileEntry | None = None
         renumbered = None if order.node_ids is None else order
-        if renumbered is not None and not files.order_in_graph:
-            with sealed_file(folder / files.ids(name), _ids_layout(order.num_nodes)) as file:
+        if renumbered is not None and files.is_typed:
+            with sealed_file(
+                folder / files.of_nodes(name, "ids"), _ids_layout(order.num_nodes)
+            ) as file:
                 file.append("rows", order.node_ids)
                 file.append("node_rank", order.node_rank)
             ids = self._add(file)
@@ -358,7 +358,7 @@ class DatasetWriter:
                     attribute: write(files.node_rows(name, attribute), rows, attribute == "x")
                     for attribute, rows in self.nodes[name].items()
                 },
-                visits=None if visits is None else write(files.visits(name), visits),
+                visits=None if visits is None else write(files.of_nodes(name, "visits"), visits),
             )
 
     def _edges(self, edge_type: EdgeType, graph: FileWriter) -> EdgeTable:
@@ -418,7 +418,7 @@ def _map_ids(
     opened: ExitStack,
 ) -> tuple[GraphInput, dict[str, FileEntry]]:
     """The input with numbers in place of the user's ids, and the files that have these."""
-    paths = {name: folder / given.layout.id_map(name) for name in given.nodes}
+    paths = {name: folder / given.layout.of_nodes(name, "id_map") for name in given.nodes}
     ids = collect_ids(paths, id_sources(given), options.sort_memory, options.progress, staged)
     for of_type in ids.values():
         opened.callback(of_type.close)
