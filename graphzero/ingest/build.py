@@ -419,9 +419,8 @@ def _map_ids(
 ) -> tuple[GraphInput, dict[str, FileEntry]]:
     """The input with numbers in place of the user's ids, and the files that have these."""
     paths = {name: folder / given.layout.of_nodes(name, "id_map") for name in given.nodes}
-    ids = collect_ids(paths, id_sources(given), options.sort_memory, options.progress, staged)
-    for of_type in ids.values():
-        opened.callback(of_type.close)
+    how = options.sort_memory, options.progress, staged, opened
+    ids = collect_ids(paths, id_sources(given), *how)
     for edge_type in given.edges:
         for name in dict.fromkeys((edge_type[0], edge_type[2])):
             note = ids[name].table.described()

@@ -337,10 +337,6 @@ class NodeIds:
         nodes: npt.NDArray[np.int64] = found[encoded.indices.to_numpy()]
         return nodes
 
-    def close(self) -> None:
-        """Unmaps the table."""
-        self.table.close()
-
 
 class MappedTable(Table):
     """A table whose ids are translated to the nodes that have them.
@@ -439,6 +435,7 @@ def collect_ids(
     memory: int,
     progress: Progress,
     staged: list[FileWriter],
+    opened: ExitStack,
 ) -> dict[str, NodeIds]:
     """Reads all ids, and writes the table of each node type.
 
@@ -456,11 +453,8 @@ def collect_ids(
     progress : Progress
     staged : list of FileWriter
         Extended by the tables, sealed.
-
-    Returns
-    -------
-    dict of str to NodeIds
-        To be closed.
+    opened : ExitStack
+        Closes the tables.
 
     Raises
     ------
@@ -481,17 +475,14 @@ def collect_ids(
             _read_all(sources, ids, found, max_records, progress)
         except _NotIntegers:
             continue  # from the beginning, with texts
-        with ExitStack() as opened:
-            for name, path in paths.items():
-                staged.append(found[name].write(path, huge="huge" in ids[name].ranges))
-                ids[name].table = IdTable(staged[-1].staged_path)
-                opened.callback(ids[name].close)
-                if len(ids[name].table) > MAX_NODES:
-                    raise ValueError(
-                        f"there are {len(ids[name].table):,} different ids, more than the "
-                        f"limit of 2^32 nodes"
-                    )
-            opened.pop_all()
+        for name, path in paths.items():
+            staged.append(found[name].write(path, huge="huge" in ids[name].ranges))
+            table = ids[name].table = IdTable(staged[-1].staged_path)
+            opened.callback(table.close)
+            if len(table) > MAX_NODES:
+                raise ValueError(
+                    f"there are {len(table):,} different ids, more than the limit of 2^32 nodes"
+                )
         return ids
 
 
