@@ -31,8 +31,6 @@ from graphzero.ingest.graph_input import (
 from graphzero.ingest.id_map import collect_ids
 from graphzero.ingest.lists import (
     NodeOrder,
-    Seeds,
-    count_visits,
     graph_layout,
     hot_order,
     sort_scratch,
@@ -42,7 +40,7 @@ from graphzero.ingest.lists import (
 from graphzero.ingest.merge import Prepared, prepare_edges
 from graphzero.ingest.options import BuildNotes, BuildOptions, Presampler, Progress, WriteOptions
 from graphzero.ingest.row_files import rows_layout, write_edge_rows, write_rows, write_split
-from graphzero.ingest.rows import Rows, count_classes
+from graphzero.ingest.rows import Rows, count_classes, rows_of_array
 from graphzero.ingest.sort import spooling_near, temp_array
 from graphzero.ingest.sources.tables import noting_inputs
 from graphzero.ingest.stored import (
@@ -79,6 +77,8 @@ from graphzero.store.manifest import (
     read_manifest,
 )
 from graphzero.units import parse_size
+
+Seeds = npt.NDArray[np.int64]
 
 _CHUNK = 1 << 16
 _MIN_PIECE = 1024
@@ -260,8 +260,6 @@ class DatasetWriter:
         self, orders: Mapping[str, NodeOrder]
     ) -> tuple[dict[EdgeType, FileWriter], Presampling]:
         """Counts visits in earlier files, or in new ones in hot order, which are then the input."""
-        options = self.options
-        assert options.presampler is not None
         hot: dict[EdgeType, FileWriter] = {}
         graphs, sampled = self.sampled, self.orders
         if not graphs:
@@ -273,25 +271,50 @@ class DatasetWriter:
                     open_stored_graph(path, (owners, neighbors)).edges(),
                     node_times=self.lists[edge_type].node_times,
                 )
-        self.visits, presampling = count_visits(
-            self.folder,
-            graphs,
-            sampled,
-            _training_seeds(self.folder, self.manifest),
-            options.presampler,
-            options.order_memory // 4,
-            options.progress,
-        )
+        counts, presampling = self._count_visits(graphs, sampled)
+        for name, visits in counts.items():
+            self.visits[name] = rows_of_array("visits", visits, sampled[name].node_ids)
         return hot, presampling
+
+    def _count_visits(
+        self, graphs: Mapping[EdgeType, Path], orders: Mapping[str, NodeOrder]
+    ) -> tuple[dict[str, npt.NDArray[np.uint32]], Presampling]:
+        """In how many mini-batches each stored node of these files is, and how this was counted.
+
+        The sampler's own memory is not limited.
+        """
+        presampler, memory = self.options.presampler, self.options.order_memory // 4
+        assert presampler is not None
+        total = sum(order.num_nodes for order in orders.values())
+        counts = {
+            name: temp_array(
+                self.folder, order.num_nodes, np.uint32, memory * order.num_nodes // total
+            )
+            for name, order in orders.items()
+        }
+        seeds = _training_seeds(self.folder, self.manifest)
+        num_seeds = {n: orders[n].num_nodes if s is None else len(s) for n, s in seeds.items()}
+
+        def to_stored(name: str, ids: Seeds) -> Seeds:
+            rank = orders[name].node_rank
+            return ids if rank is None else rank[ids].astype(np.int64, copy=False)
+
+        num_batches = sum(presampler.num_batches(num_seeds).values())
+        with self.options.progress.phase("sampling", num_batches, "batches") as advance:
+            ids = to_stored if self.manifest.is_typed else None
+            return counts, presampler.count_visits(graphs, ids, seeds, counts, advance)
 
     def _visit_orders(self, ties: Mapping[str, NodeOrder]) -> dict[str, NodeOrder]:
         """The nodes of each type by descending number of visits, ties as in another order."""
-        total, orders = sum(order.num_nodes for order in ties.values()), {}
+        total = sum(order.num_nodes for order in ties.values())
+        memory = self.options.order_memory // 2
         with self.options.progress.phase("ordering nodes", None):
-            for name, order in ties.items():
-                memory = self.options.order_memory // 2 * order.num_nodes // total
-                orders[name] = visit_order(self.folder, self.visits[name], order, memory)
-        return orders
+            return {
+                name: visit_order(
+                    self.folder, self.visits[name], order, memory * order.num_nodes // total
+                )
+                for name, order in ties.items()
+            }
 
     def _graphs(self, orders: Mapping[str, NodeOrder]) -> dict[EdgeType, FileWriter]:
         """A graph file for each edge type, one after the other; frees their edges."""

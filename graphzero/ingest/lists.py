@@ -5,7 +5,7 @@ Nodes are ordered by occurrences in the lists, or by visits in sampled mini-batc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from graphzero._core import count_ids, edge_keys, key_neighbors, list_starts
 from graphzero.ingest.edges import EdgeList
-from graphzero.ingest.options import Advance, Presampler, Progress
-from graphzero.ingest.rows import Rows, rows_of_array
+from graphzero.ingest.options import Advance, Progress
+from graphzero.ingest.rows import Rows
 from graphzero.ingest.sort import (
     EdgeSorter,
     run_length,
@@ -35,13 +35,11 @@ from graphzero.store.format import (
     layout,
     sealed_file,
 )
-from graphzero.store.manifest import NODES, EdgeType, Presampling
 from graphzero.units import available_processors
 
 # The order of nodes
 
 
-Seeds = npt.NDArray[np.int64]
 _CHUNK = 1 << 20
 
 
@@ -132,55 +130,6 @@ def _by_count(
         node_ids[begin : begin + len(ids)] = ids
         node_rank[ids] = np.arange(begin, begin + len(ids), dtype=np.uint32)
     return NodeOrder(num_nodes, node_ids, node_rank)
-
-
-# Visits
-
-
-def count_visits(
-    folder: Path,
-    graphs: Mapping[EdgeType, Path],
-    orders: Mapping[str, NodeOrder],
-    seeds: Mapping[str, Seeds | None],
-    presampler: Presampler,
-    memory: int,
-    progress: Progress,
-) -> tuple[dict[str, Rows], Presampling]:
-    """In how many mini-batches each node of every type is, and how this was counted.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-        For temporary files, if the counts are larger than the memory.
-    graphs : mapping of (str, str, str) to pathlib.Path
-        The file of each edge type.
-    orders : mapping of str to NodeOrder
-        The order in which these files have the nodes of each type.
-    seeds : mapping of str to (n,) int64 or None
-        The user's ids by node type; None for all nodes of the type.
-    presampler : Presampler
-    memory : int
-        Bytes for the counts. The sampler's own memory is not included.
-    progress : Progress
-    """
-    total = sum(order.num_nodes for order in orders.values())
-    counts = {
-        name: temp_array(folder, order.num_nodes, np.uint32, memory * order.num_nodes // total)
-        for name, order in orders.items()
-    }
-    num_seeds = {n: orders[n].num_nodes if s is None else len(s) for n, s in seeds.items()}
-
-    def to_stored(name: str, ids: Seeds) -> Seeds:
-        rank = orders[name].node_rank
-        return ids if rank is None else rank[ids].astype(np.int64, copy=False)
-
-    num_batches = sum(presampler.num_batches(num_seeds).values())
-    with progress.phase("sampling", num_batches, "batches") as advance:
-        is_typed = NODES not in orders
-        done = presampler.count_visits(
-            graphs, to_stored if is_typed else None, seeds, counts, advance
-        )
-    return {n: rows_of_array("visits", counts[n], orders[n].node_ids) for n in orders}, done
 
 
 # The file
