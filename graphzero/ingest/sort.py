@@ -287,12 +287,6 @@ class BlockFile:
             rows = self._files[0].read(at * self._row_bytes, count * self._width, self._dtype)
             yield offsets, rows.reshape(count, self._width)
 
-    def close(self) -> None:
-        """Frees memory and disk space."""
-        self._pieces = []
-        for file in self._files:
-            file.close()
-
 
 # The sort
 
