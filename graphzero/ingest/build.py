@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -434,16 +433,11 @@ def _training_seeds(folder: Path, manifest: Manifest) -> dict[str, Seeds | None]
 
 
 def _map_ids(
-    folder: Path,
-    given: GraphInput,
-    options: WriteOptions,
-    staged: list[FileWriter],
-    opened: ExitStack,
+    folder: Path, given: GraphInput, options: WriteOptions, staged: list[FileWriter]
 ) -> tuple[GraphInput, dict[str, FileEntry]]:
     """The input with numbers in place of the user's ids, and the files that have these."""
     paths = {name: folder / given.layout.of_nodes(name, "id_map") for name in given.nodes}
-    how = options.sort_memory, options.progress, staged, opened
-    ids = collect_ids(paths, id_sources(given), *how)
+    ids = collect_ids(paths, id_sources(given), options.sort_memory, options.progress, staged)
     for edge_type in given.edges:
         for name in dict.fromkeys((edge_type[0], edge_type[2])):
             note = ids[name].table.described()
@@ -453,7 +447,7 @@ def _map_ids(
 
 
 def _read_lists(
-    folder: Path, given: GraphInput, options: WriteOptions, opened: ExitStack
+    folder: Path, given: GraphInput, options: WriteOptions
 ) -> tuple[dict[EdgeType, Prepared], dict[str, int]]:
     """Reads each edge list once, and merges its edges; and the number of nodes of each type."""
     bounds = known_counts(given)
@@ -468,7 +462,6 @@ def _read_lists(
                 bounds=(bounds[first], bounds[second]),
                 progress=options.progress,
             )
-            opened.callback(edges.close)
             prepared = prepare_edges(folder, edges, one.attributes, one.merging, options)
         lists[edge_type] = prepared
         options.notes.add(edge_type, *describe_changes(prepared.changes))
@@ -500,49 +493,48 @@ def _write_dataset(
         return found
 
     id_maps: dict[str, FileEntry] = {}
-    with ExitStack() as opened:
-        if wanted.maps_ids:
-            given, id_maps = _map_ids(folder, given, options, staged, opened)
-        lists, counts = _read_lists(folder, given, options, opened)
-        nodes: dict[str, NodeTable] = {}
-        for name, one in given.nodes.items():
-            splits, labels = write_splits(name, one.splits, counts[name]), one.attributes.get("y")
-            with naming(name):
-                num_classes = None if labels is None else count_classes(labels)
-            nodes[name] = NodeTable(
-                counts[name], splits=splits, num_classes=num_classes, id_map=id_maps.get(name)
-            )
-        edges: dict[EdgeType, EdgeTable] = {}
-        for edge_type, typed in given.edges.items():
-            prepared, sampled_by = lists[edge_type], typed.sampled_by
-            count, remap = prepared.edges.num_input_edges, prepared.merged.remap
-            edges[edge_type] = EdgeTable(
-                num_edges=prepared.edges.num_stored,
-                num_input_edges=count,
-                graph=_NOT_YET,
-                splits=write_splits(edge_type, typed.splits, count, of="edge", remap=remap),
-                weight=sampled_by.weight or (EDGE_WEIGHT if default else None),
-                time=sampled_by.time or (EDGE_TIME if default else None),
-                time_level=sampled_by.time_level,
-                changes=prepared.changes or None,
-            )
-        extras = None
-        if wanted.extras is not None:
-            header = _vector_layout(len(wanted.extras), np.uint8, "rows")
-            with sealed_file(folder / files.extras, header) as file:
-                file.append("rows", np.frombuffer(wanted.extras, np.uint8))
-            extras = add(file)
-        neighbors = options.neighbors if given.is_directed else "both"
-        writer = DatasetWriter(
-            folder,
-            options,
-            staged,
-            Manifest(nodes, edges, neighbors, options.order, None, given.is_directed, None, extras),
-            {name: prepared.edges for name, prepared in lists.items()},
-            {name: one.attributes for name, one in given.nodes.items()},
-            {name: prepared.attributes for name, prepared in lists.items()},
+    if wanted.maps_ids:
+        given, id_maps = _map_ids(folder, given, options, staged)
+    lists, counts = _read_lists(folder, given, options)
+    nodes: dict[str, NodeTable] = {}
+    for name, one in given.nodes.items():
+        splits, labels = write_splits(name, one.splits, counts[name]), one.attributes.get("y")
+        with naming(name):
+            num_classes = None if labels is None else count_classes(labels)
+        nodes[name] = NodeTable(
+            counts[name], splits=splits, num_classes=num_classes, id_map=id_maps.get(name)
         )
-        return writer.write()
+    edges: dict[EdgeType, EdgeTable] = {}
+    for edge_type, typed in given.edges.items():
+        prepared, sampled_by = lists[edge_type], typed.sampled_by
+        count, remap = prepared.edges.num_input_edges, prepared.merged.remap
+        edges[edge_type] = EdgeTable(
+            num_edges=prepared.edges.num_stored,
+            num_input_edges=count,
+            graph=_NOT_YET,
+            splits=write_splits(edge_type, typed.splits, count, of="edge", remap=remap),
+            weight=sampled_by.weight or (EDGE_WEIGHT if default else None),
+            time=sampled_by.time or (EDGE_TIME if default else None),
+            time_level=sampled_by.time_level,
+            changes=prepared.changes or None,
+        )
+    extras = None
+    if wanted.extras is not None:
+        header = _vector_layout(len(wanted.extras), np.uint8, "rows")
+        with sealed_file(folder / files.extras, header) as file:
+            file.append("rows", np.frombuffer(wanted.extras, np.uint8))
+        extras = add(file)
+    neighbors = options.neighbors if given.is_directed else "both"
+    writer = DatasetWriter(
+        folder,
+        options,
+        staged,
+        Manifest(nodes, edges, neighbors, options.order, None, given.is_directed, None, extras),
+        {name: prepared.edges for name, prepared in lists.items()},
+        {name: one.attributes for name, one in given.nodes.items()},
+        {name: prepared.attributes for name, prepared in lists.items()},
+    )
+    return writer.write()
 
 
 def write_dataset(

@@ -615,9 +615,10 @@ def read_edges(
     edge_bytes = sum(dtype.itemsize for dtype in dtypes.values())
     max_records = max(1024, min(_MAX_CHUNK_RECORDS, memory // (4 * edge_bytes)))
     record, num_loops, max_ids = 0, 0, [-1, -1]
-    stored: dict[str, Any] = {}
-    for name, dtype in dtypes.items():
-        stored[name] = TempColumn(folder, dtype, memory * dtype.itemsize // edge_bytes)
+    stored: dict[str, Any] = {
+        name: TempColumn(folder, dtype, memory * dtype.itemsize // edge_bytes)
+        for name, dtype in dtypes.items()
+    }
     with progress.phase("reading edges", table.num_records, "edges") as advance:
         for chunk in table.chunks(columns, max_records):
             if not len(chunk[0]):

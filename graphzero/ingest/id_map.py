@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from graphzero.ingest.options import FOR_VALUES, Progress, as_source
 from graphzero.ingest.rows import split_column
-from graphzero.ingest.sort import TempFile
+from graphzero.ingest.sort import TempFile, close_with_build
 from graphzero.ingest.sources.arrays import known_names, open_id_array
 from graphzero.ingest.sources.sparse_matrix import SparseMatrix
 from graphzero.ingest.sources.table import MAX_NODES, ArrayTable, Chunk, Column, Table, id_column
@@ -435,7 +435,6 @@ def collect_ids(
     memory: int,
     progress: Progress,
     staged: list[FileWriter],
-    opened: ExitStack,
 ) -> dict[str, NodeIds]:
     """Reads all ids, and writes the table of each node type.
 
@@ -453,8 +452,6 @@ def collect_ids(
     progress : Progress
     staged : list of FileWriter
         Extended by the tables, sealed.
-    opened : ExitStack
-        Closes the tables.
 
     Raises
     ------
@@ -478,7 +475,7 @@ def collect_ids(
         for name, path in paths.items():
             staged.append(found[name].write(path, huge="huge" in ids[name].ranges))
             table = ids[name].table = IdTable(staged[-1].staged_path)
-            opened.callback(table.close)
+            close_with_build(table.close)
             if len(table) > MAX_NODES:
                 raise ValueError(
                     f"there are {len(table):,} different ids, more than the limit of 2^32 nodes"

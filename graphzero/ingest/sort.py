@@ -12,7 +12,7 @@ import mmap
 import os
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -34,6 +34,12 @@ _SPOOL_MEMORY = 1 << 18  # bytes of an array that is not worth a file
 _of_build: ContextVar[tuple[Path, ExitStack] | None] = ContextVar("of_build", default=None)
 
 
+def close_with_build(close: Callable[[], object]) -> None:
+    """Calls this when the build ends, if there is one."""
+    if (build := _of_build.get()) is not None:
+        build[1].callback(close)
+
+
 class TempFile:
     """An unnamed file that is read and written at byte offsets.
 
@@ -52,8 +58,7 @@ class TempFile:
         self._folder = folder
         self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
         self.close = weakref.finalize(self, self._file.close)
-        if (build := _of_build.get()) is not None:
-            build[1].callback(self.close)
+        close_with_build(self.close)
 
     def reserve(self, size: int) -> None:
         """Reserves disk space for size bytes, so that later writes cannot run out of it."""
