@@ -208,18 +208,6 @@ def test_edges_say_how_many_nodes_there_are(tmp_path):
         assert [nodes.num_nodes for nodes in ds.nodes.values()] == [2, 7, 1]
 
 
-def test_several_relations_between_the_same_types(tmp_path):
-    edges = {
-        ("a", "r", "a"): [[0, 1]],
-        ("a", "s", "a"): [[1, 0]],
-        ("a", "t", "a"): np.empty((0, 2), int),
-    }
-    with gz.build(tmp_path, edges, nodes={"a": {"num_nodes": 2}}) as ds:
-        assert ds["a", "r", "a"].neighbors(1).tolist() == [0]
-        assert ds["a", "s", "a"].neighbors(0).tolist() == [1]
-        assert ds["a", "t", "a"].num_edges == 0
-
-
 def test_replaces_a_graph_without_types_and_back(tmp_path):
     def names():
         return {path.name for path in tmp_path.iterdir()}
