@@ -185,7 +185,7 @@ def convert_csv_to_gl(
     """
     from graphzero.ingest.edges import IdBound, read_edges  # ingest imports pyarrow
     from graphzero.ingest.folder import folder_lock
-    from graphzero.ingest.lists import NodeSpace, write_graph
+    from graphzero.ingest.lists import NodeOrder, write_graph
     from graphzero.ingest.options import Progress
 
     source = Path(by_either_name("csv_path", csv_path, input_csv))
@@ -196,7 +196,7 @@ def convert_csv_to_gl(
         edges = read_edges(replace(_edges(source), directed=directed), target.parent, **options)
         if not len(edges):
             raise ValueError(f"{source} has no edges")
-        space = NodeSpace(max(edges.max_ids) + 1)
+        space = NodeOrder(max(edges.max_ids) + 1)
         write_graph(target, edges, space, memory=_MEMORY // 2, progress=progress).publish()
 
 

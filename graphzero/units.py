@@ -1,8 +1,9 @@
-"""Arguments of users: sizes as text, counts, and former names."""
+"""Arguments of users: sizes as text, counts, processors, and former names."""
 
 from __future__ import annotations
 
 import operator
+import os
 import re
 from typing import Any
 
@@ -67,6 +68,13 @@ def as_count(value: Any, name: str, least: int = 1, most: int = MOST_COUNT) -> i
     if count > most:
         raise ValueError(f"{name} must be at most {most}, not {value!r}")
     return count
+
+
+def available_processors() -> int:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def by_either_name(name: str, value: Any, old_value: Any) -> Any:

@@ -1,6 +1,6 @@
 """A build that `test_build_killed` kills: at one of its steps, where it waits, or at any moment.
 
-Its steps are files that are complete, and renames.
+Its steps are files that are complete, files of the earlier dataset set aside, and renames.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def main(folder: str, target: str, stop: str, limit: str) -> None:
 
         return step
 
+    os.rename = noted("set aside", os.rename)
     os.replace = noted("rename", os.replace)
     FileWriter.seal = noted("seal", FileWriter.seal)  # type: ignore[method-assign]
     print("begin", flush=True)

@@ -45,7 +45,8 @@ def build_version(path: Path, version: int) -> None:
     """What the script builds, once."""
     edges = np.random.default_rng(version).integers(0, NODES, (20_000, 2))
     features = np.full((NODES, 8), version, np.float32)
-    labels, splits = np.full(NODES, version), {"train": [version]}
+    labels = np.full(NODES, version)
+    splits = {"train": [version], f"of_{version}": [version]}  # a file that no other version has
     build_dataset(
         path,
         {"edge_index": edges, "edge_attr": np.full((20_000, 3), version)},
@@ -53,7 +54,7 @@ def build_version(path: Path, version: int) -> None:
         labels,
         splits,
         nodes={"year": np.full(NODES, version)},
-        edge_splits=splits,
+        edge_splits={"train": [version]},
         neighbors="both",
     )
 
@@ -177,6 +178,17 @@ def test_a_forked_child_leaves_the_staged_file_to_its_parent(tmp_path) -> None:
     staged.discard()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_failed_build_gives_its_disk_space_back_while_its_traceback_lives(tmp_path: Path) -> None:
+    edges = np.random.default_rng(0).integers(0, NODES, (200_000, 2))
+    edges[-1] = NODES
+    with pytest.raises(ValueError, match="out of range") as caught:
+        build_dataset(tmp_path / "data", edges, num_nodes=NODES, memory_limit="1MiB")
+    assert caught.tb
+    is_open = (os.path.realpath(file) for file in Path("/proc/self/fd").iterdir())
+    assert not [path for path in is_open if path.startswith(str(tmp_path))]
+
+
 class Stop(BaseException):
     """Stands for a kill: nothing that the package does may catch it for good."""
 
@@ -191,7 +203,7 @@ def test_stop_at_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step
 
     def stop_at_seal(self: FileWriter) -> None:
         seals.append(self)
-        if len(seals) == {"first seal": 1, "last seal": 8}.get(step):
+        if len(seals) == {"first seal": 1, "last seal": 9}.get(step):
             raise Stop
         original_seal(self)
 

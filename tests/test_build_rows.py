@@ -135,7 +135,7 @@ def test_permutation_in_any_number_of_blocks(
     path = tmp_path_factory.mktemp("d") / "x.gd"
     rows = rows_of_array("x", values, dtype=dtype)
     how: Any = {"fill_missing": True, "memory": memory, "progress": Progress()}
-    write_rows(path, rows, num_nodes, order=NodeOrder(node_ids, rank), **how).publish()
+    write_rows(path, rows, num_nodes, order=NodeOrder(num_nodes, node_ids, rank), **how).publish()
     _, arrays = read_file(path)
     expected = values[node_ids] if dtype is None else round_to(values[node_ids], dtype)
     assert arrays["rows"].tobytes() == expected.tobytes()

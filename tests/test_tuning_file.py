@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import warnings
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -107,14 +107,13 @@ def test_typed_graphs_have_tunings_and_packs_have_none(tuned: Path, tmp_path: Pa
 
 
 def test_another_machine_is_silent_until_a_loader_runs(tuned: Path) -> None:
-    machine = asdict(replace(this_machine(tuned), cpu="Abacus 1", cores=999))
-    _tune(tuned, machine=machine)
+    _tune(tuned, machine=asdict(replace(this_machine(tuned), cpu="Abacus 1", cores=999)))
     with gz.open(tuned) as ds:
         assert ds.tuning is None
     io = _io(tuned)
     assert io.startswith("willneed")
-    assert "tuning.json is not used: it is of another machine (processor Abacus 1, not " in io
-    assert "number of processors 999, not " in io
+    assert "tuning.json is not used: it is of another machine (cpu Abacus 1, not " in io
+    assert "cores 999, not " in io
 
 
 def test_another_machine_differs_in_what_is_known() -> None:
@@ -125,38 +124,36 @@ def test_another_machine_differs_in_what_is_known() -> None:
         "file system xfs, not ext4"
     ]
     (text,) = machine_differences(replace(here, memory=16_000_000_000), here)
-    assert text == "bytes of memory 16000000000, not 8000000000"
+    assert text == "memory 16000000000, not 8000000000"
 
 
 def test_a_copy_of_the_folder_matches_and_other_files_do_not(tuned: Path, tmp_path: Path) -> None:
     copied = tmp_path / "copied"
-    copied.mkdir()
-    for path in tuned.iterdir():
-        (copied / path.name).write_bytes(path.read_bytes())
+    shutil.copytree(tuned, copied)
     assert "as tuned" in _io(copied)
     # other features of the same size, in the same place
     other = _build(tmp_path / "other", seed=1)
     assert (other / "features.gd").stat().st_size == (copied / "features.gd").stat().st_size
     (copied / "features.gd").write_bytes((other / "features.gd").read_bytes())
-    assert "tuning.json is not used: it is of other files: run graphzero tune again" in _io(copied)
+    for change in (lambda: None, lambda: gz.reorder(copied, "input").close()):
+        change()
+        with gz.open(copied) as ds:
+            assert ds.tuning is None
+        assert "tuning.json is not used: it is of other files: run graphzero tune" in _io(copied)
 
 
-def test_a_rebuilt_dataset_has_no_tuning_and_keeps_files_of_others(tuned: Path) -> None:
-    gz.reorder(tuned, "input").close()
-    assert not (tuned / TUNING_NAME).exists()
-    _tune(tuned)
-    _build(tuned, seed=2)
-    with gz.open(tuned) as ds:
-        assert ds.tuning is None
-    (tuned / TUNING_NAME).write_text('{"mine": 1}')
+def test_files_of_others_stay(tuned: Path) -> None:
+    path = tuned / TUNING_NAME
+    require_replaceable(path)
+    path.write_text('{"mine": 1}')
     with pytest.warns(UserWarning, match="graphzero has not written it"):
         _build(tuned)
-    assert (tuned / TUNING_NAME).read_text() == '{"mine": 1}'
+    assert path.read_text() == '{"mine": 1}'
     with pytest.raises(FileExistsError):
-        require_replaceable(tuned / TUNING_NAME)
-    (tuned / TUNING_NAME).unlink()
-    require_replaceable(tuned / TUNING_NAME)
-    (tuned / TUNING_NAME).mkdir()  # or a pipe, whose writer would be waited for
+        require_replaceable(path)
+    path.unlink()
+    require_replaceable(path)
+    path.mkdir()  # or a pipe, whose writer would be waited for
     assert read_tuning(tuned) is None
 
 
@@ -174,7 +171,6 @@ def test_a_rebuilt_dataset_has_no_tuning_and_keeps_files_of_others(tuned: Path) 
         (lambda text: text.replace('"available": ', '"available": -5, "was": '), "is -5"),
         (lambda text: text.replace('"available": ', f'"available": {10**400}, "was": '), "is 1000"),
         (lambda text: text.replace('"date": "', '"date": "\\u001b[31m'), "Invalid isoformat"),
-        (lambda text: text + " " * (16 << 20), "it has more than"),
     ],
 )
 def test_what_cannot_be_read_is_ignored_with_a_warning(
@@ -192,28 +188,18 @@ def test_what_cannot_be_read_is_ignored_with_a_warning(
 
 
 @pytest.mark.parametrize(
-    ("field", "text"),
+    "changes",
     [
-        *(("cpu", text) for text in ("\x1b[31m", "\ud800", "\u202e")),
-        *((name, "\x1b[31m") for name in ("strategy", "option")),
+        *({"machine": {"cpu": text}} for text in ("\x1b[31m", "\ud800", "\u202e")),
+        {"prefetch": {"strategy": "\x1b[31m"}},
+        {"prefetch": {"\x1b[31m": 1}},
     ],
 )
-def test_what_cannot_be_printed_is_refused(
-    tuned: Path, field: str, text: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    changes: dict[str, Any] = {"prefetch": {"strategy": "pread", text: 1}}
-    if field == "strategy":
-        changes = {"prefetch": {"strategy": text}}
-    elif field != "option":
-        changes = {"machine": {**asdict(this_machine(tuned)), field: text}}
+def test_what_cannot_be_printed_is_refused(tuned: Path, changes: dict[str, Any]) -> None:
     _tune(tuned, **changes)
     with pytest.warns(UserWarning, match="it has .*, which cannot be printed") as caught:
         gz.open(tuned).close()
     assert str(caught[0].message).isprintable()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert run("info", tuned) == 0
-    assert text not in capfd.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -208,18 +208,6 @@ def test_edges_say_how_many_nodes_there_are(tmp_path):
         assert [nodes.num_nodes for nodes in ds.nodes.values()] == [2, 7, 1]
 
 
-def test_several_relations_between_the_same_types(tmp_path):
-    edges = {
-        ("a", "r", "a"): [[0, 1]],
-        ("a", "s", "a"): [[1, 0]],
-        ("a", "t", "a"): np.empty((0, 2), int),
-    }
-    with gz.build(tmp_path, edges, nodes={"a": {"num_nodes": 2}}) as ds:
-        assert ds["a", "r", "a"].neighbors(1).tolist() == [0]
-        assert ds["a", "s", "a"].neighbors(0).tolist() == [1]
-        assert ds["a", "t", "a"].num_edges == 0
-
-
 def test_replaces_a_graph_without_types_and_back(tmp_path):
     def names():
         return {path.name for path in tmp_path.iterdir()}
@@ -329,7 +317,11 @@ NAMES = st.text(st.sampled_from("a_.%é-/"), min_size=1, max_size=4)
 def test_no_two_files_have_one_name(name, edge_type, attribute):
     """Each name can be read back, so no two names are the same."""
     layout = Layout(is_typed=True)
-    files = [layout.node_rows(name, attribute), layout.ids(name), layout.split(name, "x")]
+    files = [
+        layout.node_rows(name, attribute),
+        layout.of_nodes(name, "ids"),
+        layout.split(name, "x"),
+    ]
     files += [layout.edge_rows(edge_type, attribute), layout.graph(edge_type)]
     files.append(layout.split(edge_type, "x"))
     assert len(set(files)) == len(files)

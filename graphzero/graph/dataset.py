@@ -111,6 +111,7 @@ class Dataset(Named, ClosedAtExit):
         If a file does not have one row per node.
     """
 
+    _is_opened = True
     nodes: dict[str, NodeStore]
     edges: dict[EdgeType, EdgeStore]
     _direction_note: str | None = None  # what to warn of, where nobody has chosen the direction

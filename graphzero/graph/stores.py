@@ -186,6 +186,7 @@ class Named:
     extras = Extras()
     _key: Any = None
     _deleted: list[str] | None = None  # of a copy
+    _is_opened = False
 
     def keys(self) -> list[str]:
         """Names of the attributes."""
@@ -205,13 +206,14 @@ class Named:
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Refuses all but the ids and the number that batches have anyway."""
-        count = getattr(self, "num_nodes", -1)
-        if name.startswith("_"):
+        if name.startswith("_") or not self._is_opened:
             super().__setattr__(name, value)
-        elif not (
-            (name == "num_nodes" and value == count)
-            or (name == "n_id" and np.array_equal(np.asarray(value), np.arange(count)))
-        ):
+            return
+        count = getattr(self, "num_nodes", -1)
+        is_same = name == "num_nodes" and value == count
+        if name == "n_id":
+            is_same = np.array_equal(np.asarray(value), np.arange(count))
+        if not is_same:
             raise AttributeError(
                 f"{name} cannot be set: the graph is stored, and batches would not have it. Set it "
                 f"before from_data, or in transform= of a loader"
@@ -239,9 +241,6 @@ class Named:
 class _Store(Named):
     """Attributes by name: ``store["x"]`` and ``store.x``."""
 
-    attributes: dict[str, FeatureStore]
-    splits: Splits
-    watched: Watched
     _size: str
 
     def __init__(
@@ -253,8 +252,11 @@ class _Store(Named):
                     f"{store.path} has {store.num_nodes:,} rows of {name}, and the graph {count:,} "
                     f"{'nodes' if isinstance(self, NodeStore) else 'stored edges'}: build it again"
                 )
-        more = {"splits": splits if splits is not None else Splits({}), "_key": key}
-        vars(self).update(attributes=dict(attributes), watched=Watched(), **more)
+        self.attributes = dict(attributes)
+        self.splits = splits if splits is not None else Splits({})
+        self.watched = Watched()
+        self._key = key
+        self._is_opened = True
 
     @property
     def num_features(self) -> int:
@@ -372,18 +374,14 @@ class NodeStore(_Store):
         order: Graph | StoredIds | None = None,
         id_table: IdTable | None = None,
     ) -> None:
+        self.node_type = node_type
+        self.num_nodes = num_nodes
+        self.num_classes = num_classes
+        self._order = order
+        self._id_table = id_table
+        self._bits: dict[str, npt.NDArray[np.uint8]] = {}
+        self._size = f"num_nodes={num_nodes}"
         super().__init__(node_type, num_nodes, attributes, splits)
-        vars(self).update(node_type=node_type, num_nodes=num_nodes, num_classes=num_classes)
-        vars(self).update(
-            _order=order, _id_table=id_table, _bits={}, _size=f"num_nodes={num_nodes}"
-        )
-
-    node_type: str
-    num_nodes: int
-    num_classes: int | None
-    _order: Graph | StoredIds | None
-    _id_table: IdTable | None
-    _bits: dict[str, npt.NDArray[np.uint8]]
 
     def masks(self) -> dict[str, str]:
         """The names of masks and ids of splits, each with its split."""
@@ -514,16 +512,12 @@ class EdgeStore(_Store):
         splits: Splits | None = None,
         sampled_by: SampledBy | None = None,
     ) -> None:
+        self.edge_type = edge_type
+        self.graph = graph
+        self.sampled_by = sampled_by or SampledBy(EDGE_WEIGHT, EDGE_TIME)
+        self.source, self.target = ends
+        self._size = f"edge_index=[2, {graph.num_edges}]"
         super().__init__(edge_type, graph.num_edges, attributes, splits)
-        sampled_by = sampled_by if sampled_by is not None else SampledBy(EDGE_WEIGHT, EDGE_TIME)
-        vars(self).update(edge_type=edge_type, graph=graph, sampled_by=sampled_by)
-        vars(self).update(source=ends[0], target=ends[1], _size=f"edge_index=[2, {self.num_edges}]")
-
-    edge_type: EdgeType
-    graph: Graph
-    sampled_by: SampledBy
-    source: NodeStore
-    target: NodeStore
 
     def keys(self) -> list[str]:
         """Names of the attributes, edge_index included."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -13,7 +12,7 @@ import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.store.id_table import IdTable
-from graphzero.units import as_count
+from graphzero.units import as_count, available_processors
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack as Unpack
@@ -104,11 +103,9 @@ def as_times(values: Any, count: int, name: str) -> IdArray:
 
 def as_threads(num_threads: int | None) -> int:
     """Number of threads: as given, or one for each processor available to the process."""
-    if num_threads is not None:
-        return as_count(num_threads, "num_threads", most=_MOST_THREADS)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    if num_threads is None:
+        return available_processors()
+    return as_count(num_threads, "num_threads", most=_MOST_THREADS)
 
 
 class NodeTexts(Sequence[str]):

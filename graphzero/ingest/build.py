@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -30,9 +29,7 @@ from graphzero.ingest.graph_input import (
 )
 from graphzero.ingest.id_map import collect_ids
 from graphzero.ingest.lists import (
-    NodeSpace,
-    Seeds,
-    count_visits,
+    NodeOrder,
     graph_layout,
     hot_order,
     sort_scratch,
@@ -42,7 +39,7 @@ from graphzero.ingest.lists import (
 from graphzero.ingest.merge import Prepared, prepare_edges
 from graphzero.ingest.options import BuildNotes, BuildOptions, Presampler, Progress, WriteOptions
 from graphzero.ingest.row_files import rows_layout, write_edge_rows, write_rows, write_split
-from graphzero.ingest.rows import Rows, count_classes
+from graphzero.ingest.rows import Rows, count_classes, rows_of_array
 from graphzero.ingest.sort import spooling_near, temp_array
 from graphzero.ingest.sources.tables import noting_inputs
 from graphzero.ingest.stored import (
@@ -80,6 +77,8 @@ from graphzero.store.manifest import (
 )
 from graphzero.units import parse_size
 
+Seeds = npt.NDArray[np.int64]
+
 _CHUNK = 1 << 16
 _MIN_PIECE = 1024
 _PAIR_BYTES = 40  # of temporary files for each edge while rows of edges are put in order
@@ -109,7 +108,7 @@ class DatasetWriter:
         Earlier graph files, in whose order rows of edges are.
     sampled : dict of EdgeType to Path
         Graph files in which presampling can sample, where there are some already.
-    spaces : dict of str to NodeSpace
+    orders : dict of str to NodeOrder
         The order of nodes in these files.
     visits : dict of str to Rows
         Visit counts.
@@ -124,7 +123,7 @@ class DatasetWriter:
     edges: dict[EdgeType, dict[str, Rows]]
     stored: dict[EdgeType, Path] = field(default_factory=dict)
     sampled: dict[EdgeType, Path] = field(default_factory=dict)
-    spaces: dict[str, NodeSpace] = field(default_factory=dict)
+    orders: dict[str, NodeOrder] = field(default_factory=dict)
     visits: dict[str, Rows] = field(default_factory=dict)
 
     def write(self) -> Manifest:
@@ -139,18 +138,18 @@ class DatasetWriter:
         """
         self._set_node_times()
         self._require_space()
-        spaces, presampling = self._hot_spaces(), self.manifest.presampling
+        orders, presampling = self._hot_orders(), self.manifest.presampling
         hot: dict[EdgeType, FileWriter] = {}
         if self.options.presampler is not None:
-            hot, presampling = self._presample(spaces)
-            spaces = self._visit_spaces(spaces)
-        graphs = self._graphs(spaces)
+            hot, presampling = self._presample(orders)
+            orders = self._visit_orders(orders)
+        graphs = self._graphs(orders)
         for file in hot.values():
             file.discard()
         return replace(
             self.manifest,
-            out_graph=self._out_graph(graphs[EDGES], spaces) if self._has_out_graph else None,
-            nodes={name: self._nodes(name, space) for name, space in spaces.items()},
+            out_graph=self._out_graph(graphs[EDGES], orders) if self._has_out_graph else None,
+            nodes={name: self._nodes(name, order) for name, order in orders.items()},
             edges={edge_type: self._edges(edge_type, graph) for edge_type, graph in graphs.items()},
             order=self.options.order,
             presampling=presampling,
@@ -171,17 +170,15 @@ class DatasetWriter:
 
     def _set_node_times(self) -> None:
         """Gives edges the times of the nodes that are in the lists, where these drive sampling."""
-        timed = {
-            edge_type: (self._list_ends(edge_type)[1], table.time)
-            for edge_type, table in self.manifest.edges.items()
-            if table.time is not None and table.time_level == "node"
-        }
-        keys = dict.fromkeys(timed.values())
         # The order of nodes takes half of what it may.
-        memory = self.options.order_memory // 2 // max(1, len(keys))
-        times = {key: self._node_times(*key, memory) for key in keys}
-        for edge_type, key in timed.items():
-            self.lists[edge_type] = replace(self.lists[edge_type], node_times=times[key])
+        memory = self.options.order_memory // 2 // len(self.lists)
+        times: dict[tuple[str, str], npt.NDArray[np.int64]] = {}
+        for edge_type, table in self.manifest.edges.items():
+            if table.time is not None and table.time_level == "node":
+                key = self._list_ends(edge_type)[1], table.time
+                if key not in times:
+                    times[key] = self._node_times(*key, memory)
+                self.lists[edge_type] = replace(self.lists[edge_type], node_times=times[key])
 
     def _node_times(self, name: str, attribute: str, memory: int) -> npt.NDArray[np.int64]:
         """The time of each node of a type, by the user's ids.
@@ -216,7 +213,7 @@ class DatasetWriter:
         num_graphs = 1 + self._has_out_graph + (options.presampler is not None and not self.sampled)
         for edge_type, edges in self.lists.items():
             owners, neighbors = (
-                NodeSpace(manifest.nodes[name].num_nodes) for name in self._list_ends(edge_type)
+                NodeOrder(manifest.nodes[name].num_nodes) for name in self._list_ends(edge_type)
             )
             header = graph_layout(edges, owners, neighbors if manifest.is_typed else None)
             needed += num_graphs * header.file_bytes
@@ -237,21 +234,21 @@ class DatasetWriter:
         sorts += [size for size in copies if size > options.rows_memory // 8]
         require_disk_space(self.folder, needed + max(sorts), "the dataset needs")
 
-    def _hot_spaces(self) -> dict[str, NodeSpace]:
+    def _hot_orders(self) -> dict[str, NodeOrder]:
         """The nodes of each type, hottest first: by occurrences in the lists of all edge types."""
         options = self.options
         counts = {name: table.num_nodes for name, table in self.manifest.nodes.items()}
         if not options.renumbers:
-            return {name: NodeSpace(count) for name, count in counts.items()}
-        total, spaces = sum(counts.values()), {}
+            return {name: NodeOrder(count) for name, count in counts.items()}
+        total, orders = sum(counts.values()), {}
         # Presampling needs the rest for the visits and the order that they give.
         available = options.order_memory // (1 if options.presampler is None else 4)
         with options.progress.phase("ordering nodes", None):
             for name, count in counts.items():
                 memory = available * count // total
                 found = self._occurrences(name, max(_MIN_PIECE, memory // 32))
-                spaces[name] = NodeSpace(count, hot_order(self.folder, count, found, memory))
-        return spaces
+                orders[name] = hot_order(self.folder, count, found, memory)
+        return orders
 
     def _occurrences(self, name: str, max_edges: int) -> Iterator[npt.NDArray[Any]]:
         for edge_type, edges in self.lists.items():
@@ -259,49 +256,70 @@ class DatasetWriter:
                 yield from edges.occurrences(max_edges)
 
     def _presample(
-        self, spaces: Mapping[str, NodeSpace]
+        self, orders: Mapping[str, NodeOrder]
     ) -> tuple[dict[EdgeType, FileWriter], Presampling]:
         """Counts visits in earlier files, or in new ones in hot order, which are then the input."""
-        options = self.options
-        assert options.presampler is not None
         hot: dict[EdgeType, FileWriter] = {}
-        graphs, sampled = self.sampled, self.spaces
+        graphs, sampled = self.sampled, self.orders
         if not graphs:
-            hot, sampled = self._graphs(spaces), dict(spaces)
+            hot, sampled = self._graphs(orders), dict(orders)
             graphs = {edge_type: file.staged_path for edge_type, file in hot.items()}
             for edge_type, path in graphs.items():
-                owners, neighbors = (spaces[name] for name in self._list_ends(edge_type))
+                owners, neighbors = (orders[name] for name in self._list_ends(edge_type))
                 self.lists[edge_type] = replace(
                     open_stored_graph(path, (owners, neighbors)).edges(),
                     node_times=self.lists[edge_type].node_times,
                 )
-        self.visits, presampling = count_visits(
-            self.folder,
-            graphs,
-            sampled,
-            _training_seeds(self.folder, self.manifest),
-            options.presampler,
-            options.order_memory // 4,
-            options.progress,
-        )
+        counts, presampling = self._count_visits(graphs, sampled)
+        for name, visits in counts.items():
+            self.visits[name] = rows_of_array("visits", visits, sampled[name].node_ids)
         return hot, presampling
 
-    def _visit_spaces(self, ties: Mapping[str, NodeSpace]) -> dict[str, NodeSpace]:
-        """The nodes of each type by descending number of visits, ties as in another order."""
-        total, spaces = sum(space.num_nodes for space in ties.values()), {}
-        with self.options.progress.phase("ordering nodes", None):
-            for name, space in ties.items():
-                assert space.order is not None
-                memory = self.options.order_memory // 2 * space.num_nodes // total
-                order = visit_order(self.folder, self.visits[name], space.order, memory)
-                spaces[name] = NodeSpace(space.num_nodes, order)
-        return spaces
+    def _count_visits(
+        self, graphs: Mapping[EdgeType, Path], orders: Mapping[str, NodeOrder]
+    ) -> tuple[dict[str, npt.NDArray[np.uint32]], Presampling]:
+        """In how many mini-batches each stored node of these files is, and how this was counted.
 
-    def _graphs(self, spaces: Mapping[str, NodeSpace]) -> dict[EdgeType, FileWriter]:
+        The sampler's own memory is not limited.
+        """
+        presampler, memory = self.options.presampler, self.options.order_memory // 4
+        assert presampler is not None
+        total = sum(order.num_nodes for order in orders.values())
+        counts = {
+            name: temp_array(
+                self.folder, order.num_nodes, np.uint32, memory * order.num_nodes // total
+            )
+            for name, order in orders.items()
+        }
+        seeds = _training_seeds(self.folder, self.manifest)
+        num_seeds = {n: orders[n].num_nodes if s is None else len(s) for n, s in seeds.items()}
+
+        def to_stored(name: str, ids: Seeds) -> Seeds:
+            rank = orders[name].node_rank
+            return ids if rank is None else rank[ids].astype(np.int64, copy=False)
+
+        num_batches = sum(presampler.num_batches(num_seeds).values())
+        with self.options.progress.phase("sampling", num_batches, "batches") as advance:
+            ids = to_stored if self.manifest.is_typed else None
+            return counts, presampler.count_visits(graphs, ids, seeds, counts, advance)
+
+    def _visit_orders(self, ties: Mapping[str, NodeOrder]) -> dict[str, NodeOrder]:
+        """The nodes of each type by descending number of visits, ties as in another order."""
+        total = sum(order.num_nodes for order in ties.values())
+        memory = self.options.order_memory // 2
+        with self.options.progress.phase("ordering nodes", None):
+            return {
+                name: visit_order(
+                    self.folder, self.visits[name], order, memory * order.num_nodes // total
+                )
+                for name, order in ties.items()
+            }
+
+    def _graphs(self, orders: Mapping[str, NodeOrder]) -> dict[EdgeType, FileWriter]:
         """A graph file for each edge type, one after the other; frees their edges."""
         files: dict[EdgeType, FileWriter] = {}
         for edge_type, edges in self.lists.items():
-            owners, neighbors = (spaces[name] for name in self._list_ends(edge_type))
+            owners, neighbors = (orders[name] for name in self._list_ends(edge_type))
             files[edge_type] = write_graph(
                 self.folder / self.manifest.layout.graph(edge_type),
                 edges,
@@ -313,28 +331,31 @@ class DatasetWriter:
             self.staged.append(files[edge_type])
         return files
 
-    def _out_graph(self, graph: FileWriter, spaces: Mapping[str, NodeSpace]) -> FileEntry:
+    def _out_graph(self, graph: FileWriter, orders: Mapping[str, NodeOrder]) -> FileEntry:
         """The out-neighbours beside a file of in-neighbours."""
-        (space,) = spaces.values()
-        edges = open_stored_graph(graph.staged_path, (space, space)).edges()
+        (order,) = orders.values()
+        edges = open_stored_graph(graph.staged_path, (order, order)).edges()
         return self._add(
             write_graph(
                 self.folder / self.manifest.layout.out_graph,
                 replace(edges, incoming=False, node_times=self.lists[EDGES].node_times),
-                space,
+                order,
                 memory=self.options.sort_memory,
                 progress=self.options.progress,
             )
         )
 
-    def _nodes(self, name: str, space: NodeSpace) -> NodeTable:
+    def _nodes(self, name: str, order: NodeOrder) -> NodeTable:
         """The order, the attributes and the visits of a node type."""
         folder, options, files = self.folder, self.options, self.manifest.layout
         ids: FileEntry | None = None
-        if space.order is not None and not files.order_in_graph:
-            with sealed_file(folder / files.ids(name), _ids_layout(space.num_nodes)) as file:
-                file.append("rows", space.order.node_ids)
-                file.append("node_rank", space.order.node_rank)
+        renumbered = None if order.node_ids is None else order
+        if renumbered is not None and files.is_typed:
+            with sealed_file(
+                folder / files.of_nodes(name, "ids"), _ids_layout(order.num_nodes)
+            ) as file:
+                file.append("rows", order.node_ids)
+                file.append("node_rank", order.node_rank)
             ids = self._add(file)
 
         def write(path: str, rows: Rows, may_lack_rows: bool = False) -> FileEntry:
@@ -342,8 +363,8 @@ class DatasetWriter:
                 write_rows(
                     folder / path,
                     rows,
-                    space.num_nodes,
-                    order=space.order,
+                    order.num_nodes,
+                    order=renumbered,
                     fill_missing=may_lack_rows and not self.stored,
                     memory=options.rows_memory,
                     progress=options.progress,
@@ -359,7 +380,7 @@ class DatasetWriter:
                     attribute: write(files.node_rows(name, attribute), rows, attribute == "x")
                     for attribute, rows in self.nodes[name].items()
                 },
-                visits=None if visits is None else write(files.visits(name), visits),
+                visits=None if visits is None else write(files.of_nodes(name, "visits"), visits),
             )
 
     def _edges(self, edge_type: EdgeType, graph: FileWriter) -> EdgeTable:
@@ -412,17 +433,11 @@ def _training_seeds(folder: Path, manifest: Manifest) -> dict[str, Seeds | None]
 
 
 def _map_ids(
-    folder: Path,
-    given: GraphInput,
-    options: WriteOptions,
-    staged: list[FileWriter],
-    opened: ExitStack,
+    folder: Path, given: GraphInput, options: WriteOptions, staged: list[FileWriter]
 ) -> tuple[GraphInput, dict[str, FileEntry]]:
     """The input with numbers in place of the user's ids, and the files that have these."""
-    paths = {name: folder / given.layout.id_map(name) for name in given.nodes}
+    paths = {name: folder / given.layout.of_nodes(name, "id_map") for name in given.nodes}
     ids = collect_ids(paths, id_sources(given), options.sort_memory, options.progress, staged)
-    for of_type in ids.values():
-        opened.callback(of_type.close)
     for edge_type in given.edges:
         for name in dict.fromkeys((edge_type[0], edge_type[2])):
             note = ids[name].table.described()
@@ -432,7 +447,7 @@ def _map_ids(
 
 
 def _read_lists(
-    folder: Path, given: GraphInput, options: WriteOptions, opened: ExitStack
+    folder: Path, given: GraphInput, options: WriteOptions
 ) -> tuple[dict[EdgeType, Prepared], dict[str, int]]:
     """Reads each edge list once, and merges its edges; and the number of nodes of each type."""
     bounds = known_counts(given)
@@ -447,7 +462,6 @@ def _read_lists(
                 bounds=(bounds[first], bounds[second]),
                 progress=options.progress,
             )
-            opened.callback(edges.close)
             prepared = prepare_edges(folder, edges, one.attributes, one.merging, options)
         lists[edge_type] = prepared
         options.notes.add(edge_type, *describe_changes(prepared.changes))
@@ -479,49 +493,48 @@ def _write_dataset(
         return found
 
     id_maps: dict[str, FileEntry] = {}
-    with ExitStack() as opened:
-        if wanted.maps_ids:
-            given, id_maps = _map_ids(folder, given, options, staged, opened)
-        lists, counts = _read_lists(folder, given, options, opened)
-        nodes: dict[str, NodeTable] = {}
-        for name, one in given.nodes.items():
-            splits, labels = write_splits(name, one.splits, counts[name]), one.attributes.get("y")
-            with naming(name):
-                num_classes = None if labels is None else count_classes(labels)
-            nodes[name] = NodeTable(
-                counts[name], splits=splits, num_classes=num_classes, id_map=id_maps.get(name)
-            )
-        edges: dict[EdgeType, EdgeTable] = {}
-        for edge_type, typed in given.edges.items():
-            prepared, sampled_by = lists[edge_type], typed.sampled_by
-            count, remap = prepared.edges.num_input_edges, prepared.merged.remap
-            edges[edge_type] = EdgeTable(
-                num_edges=prepared.edges.num_stored,
-                num_input_edges=count,
-                graph=_NOT_YET,
-                splits=write_splits(edge_type, typed.splits, count, of="edge", remap=remap),
-                weight=sampled_by.weight or (EDGE_WEIGHT if default else None),
-                time=sampled_by.time or (EDGE_TIME if default else None),
-                time_level=sampled_by.time_level,
-                changes=prepared.changes or None,
-            )
-        extras = None
-        if wanted.extras is not None:
-            header = _vector_layout(len(wanted.extras), np.uint8, "rows")
-            with sealed_file(folder / files.extras, header) as file:
-                file.append("rows", np.frombuffer(wanted.extras, np.uint8))
-            extras = add(file)
-        neighbors = options.neighbors if given.is_directed else "both"
-        writer = DatasetWriter(
-            folder,
-            options,
-            staged,
-            Manifest(nodes, edges, neighbors, options.order, None, given.is_directed, None, extras),
-            {name: prepared.edges for name, prepared in lists.items()},
-            {name: one.attributes for name, one in given.nodes.items()},
-            {name: prepared.attributes for name, prepared in lists.items()},
+    if wanted.maps_ids:
+        given, id_maps = _map_ids(folder, given, options, staged)
+    lists, counts = _read_lists(folder, given, options)
+    nodes: dict[str, NodeTable] = {}
+    for name, one in given.nodes.items():
+        splits, labels = write_splits(name, one.splits, counts[name]), one.attributes.get("y")
+        with naming(name):
+            num_classes = None if labels is None else count_classes(labels)
+        nodes[name] = NodeTable(
+            counts[name], splits=splits, num_classes=num_classes, id_map=id_maps.get(name)
         )
-        return writer.write()
+    edges: dict[EdgeType, EdgeTable] = {}
+    for edge_type, typed in given.edges.items():
+        prepared, sampled_by = lists[edge_type], typed.sampled_by
+        count, remap = prepared.edges.num_input_edges, prepared.merged.remap
+        edges[edge_type] = EdgeTable(
+            num_edges=prepared.edges.num_stored,
+            num_input_edges=count,
+            graph=_NOT_YET,
+            splits=write_splits(edge_type, typed.splits, count, of="edge", remap=remap),
+            weight=sampled_by.weight or (EDGE_WEIGHT if default else None),
+            time=sampled_by.time or (EDGE_TIME if default else None),
+            time_level=sampled_by.time_level,
+            changes=prepared.changes or None,
+        )
+    extras = None
+    if wanted.extras is not None:
+        header = _vector_layout(len(wanted.extras), np.uint8, "rows")
+        with sealed_file(folder / files.extras, header) as file:
+            file.append("rows", np.frombuffer(wanted.extras, np.uint8))
+        extras = add(file)
+    neighbors = options.neighbors if given.is_directed else "both"
+    writer = DatasetWriter(
+        folder,
+        options,
+        staged,
+        Manifest(nodes, edges, neighbors, options.order, None, given.is_directed, None, extras),
+        {name: prepared.edges for name, prepared in lists.items()},
+        {name: one.attributes for name, one in given.nodes.items()},
+        {name: prepared.attributes for name, prepared in lists.items()},
+    )
+    return writer.write()
 
 
 def write_dataset(
@@ -576,14 +589,14 @@ def _write_reordered(
     """Writes every file that changes, adds it to `staged`, and returns the new manifest."""
     _verify_files(folder, earlier, options.progress)
     manifest = replace(earlier, neighbors=options.neighbors, out_graph=None)
-    spaces: dict[str, NodeSpace] = {}
+    orders: dict[str, NodeOrder] = {}
     for name, nodes in earlier.nodes.items():
         file = nodes.ids if earlier.is_typed else earlier.edges[EDGES].graph
         path = None if file is None else file.resolve(folder)
-        spaces[name] = open_stored_order(path, nodes.num_nodes)
+        orders[name] = open_stored_order(path, nodes.num_nodes)
     graphs: dict[EdgeType, StoredGraph] = {}
     for edge_type, edges in earlier.edges.items():
-        ends = spaces[edge_type[0]], spaces[edge_type[2]]
+        ends = orders[edge_type[0]], orders[edge_type[2]]
         ends = ends[::-1] if earlier.incoming else ends
         graphs[edge_type] = open_stored_graph(edges.graph.resolve(folder), ends)
     lists = {edge_type: graph.edges() for edge_type, graph in graphs.items()}
@@ -593,7 +606,7 @@ def _write_reordered(
         lists[EDGES], sampled = replace(lists[EDGES], incoming=manifest.incoming), {}
 
     def rows_of(name: str, entry: FileEntry) -> Rows:
-        return open_stored_rows(entry.resolve(folder), spaces[name])
+        return open_stored_rows(entry.resolve(folder), orders[name])
 
     writer = DatasetWriter(
         folder,
@@ -614,7 +627,7 @@ def _write_reordered(
         },
         stored=paths,
         sampled=sampled,
-        spaces=spaces,
+        orders=orders,
         visits={n: rows_of(n, table.visits) for n, table in earlier.nodes.items() if table.visits},
     )
     return writer.write()
@@ -634,7 +647,7 @@ def reorder_dataset(
     options = WriteOptions(order, presample, limit, Progress(progress), neighbors)
     folder = Path(path)
     read_manifest(folder)
-    with folder_lock(folder):
+    with spooling_near(folder), folder_lock(folder):
         recover(folder)
         earlier = read_manifest(folder)
         if presample is not None:

@@ -6,7 +6,6 @@ Columns are found by their names, or as the user says; never by a guess.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from pathlib import Path
@@ -616,28 +615,26 @@ def read_edges(
     edge_bytes = sum(dtype.itemsize for dtype in dtypes.values())
     max_records = max(1024, min(_MAX_CHUNK_RECORDS, memory // (4 * edge_bytes)))
     record, num_loops, max_ids = 0, 0, [-1, -1]
-    with ExitStack() as opened:
-        stored: dict[str, Any] = {}
-        for name, dtype in dtypes.items():
-            column = TempColumn(folder, dtype, memory * dtype.itemsize // edge_bytes)
-            stored[name] = opened.enter_context(closing(column))
-        with progress.phase("reading edges", table.num_records, "edges") as advance:
-            for chunk in table.chunks(columns, max_records):
-                if not len(chunk[0]):
-                    continue
-                for end, bound in enumerate(bounds):
-                    _check_bound(chunk[end], bound, columns[end], table, record)
-                    max_ids[end] = max(max_ids[end], int(chunk[end].max()))
-                if edges.has_weights:
-                    _check_weights(chunk[2], columns[2], table, record)
-                for name, values in zip(names, chunk, strict=True):
-                    stored[name].append(values)
-                num_loops += int(np.count_nonzero(chunk[0] == chunk[1]))
-                record += len(chunk[0])
-                advance(len(chunk[0]))
-        for name, attribute in of_edges.items():
-            _read_attribute(attribute, edges, stored[name], record)
-        opened.pop_all()
+    stored: dict[str, Any] = {
+        name: TempColumn(folder, dtype, memory * dtype.itemsize // edge_bytes)
+        for name, dtype in dtypes.items()
+    }
+    with progress.phase("reading edges", table.num_records, "edges") as advance:
+        for chunk in table.chunks(columns, max_records):
+            if not len(chunk[0]):
+                continue
+            for end, bound in enumerate(bounds):
+                _check_bound(chunk[end], bound, columns[end], table, record)
+                max_ids[end] = max(max_ids[end], int(chunk[end].max()))
+            if edges.has_weights:
+                _check_weights(chunk[2], columns[2], table, record)
+            for name, values in zip(names, chunk, strict=True):
+                stored[name].append(values)
+            num_loops += int(np.count_nonzero(chunk[0] == chunk[1]))
+            record += len(chunk[0])
+            advance(len(chunk[0]))
+    for name, attribute in of_edges.items():
+        _read_attribute(attribute, edges, stored[name], record)
     return EdgeList(
         source=stored["source"],
         target=stored["target"],

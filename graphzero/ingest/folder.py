@@ -11,13 +11,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from graphzero.errors import FormatError, user_line
 from graphzero.ingest.sources.tables import InputFiles
-from graphzero.store.atomic import StagedFile, is_staging_name
+from graphzero.store.atomic import is_staging_name
 from graphzero.store.format import FileWriter
 from graphzero.store.manifest import (
     MANIFEST_NAME,
@@ -27,12 +27,8 @@ from graphzero.store.manifest import (
     read_manifest,
     write_manifest,
 )
-from graphzero.store.tuning_file import TUNING_NAME, remove_tuning
 
 _T = TypeVar("_T")
-
-# Begins the name of a note about files that the commit of a build makes useless.
-_OBSOLETE = ".obsolete."
 
 # How often a rank looks whether another one has built the folder, in seconds.
 _POLL = 0.05
@@ -90,39 +86,9 @@ def recover(folder: Path) -> Manifest | None:
     except FormatError:
         # Perhaps of a later version, whose staged files are in use: leave all files alone.
         return None
-    unfinished = [folder / name for name in os.listdir(folder) if is_staging_name(name)]
-    for path in unfinished:
-        if manifest is not None and path.name.startswith(_OBSOLETE):
-            _remove_obsolete(folder, manifest, path)
-    for path in unfinished:
-        path.unlink(missing_ok=True)
+    for name in filter(is_staging_name, os.listdir(folder)):
+        (folder / name).unlink(missing_ok=True)
     return manifest
-
-
-def _note_obsolete(folder: Path, manifest: Manifest, names: Sequence[str]) -> StagedFile:
-    """Writes down which files the next commit makes useless, in case it is killed after it."""
-    content = {"commit": [entry.staged for entry in manifest.entries()], "names": list(names)}
-    note = StagedFile(folder / _OBSOLETE.strip("."))
-    try:
-        note.write(json.dumps(content).encode(), 0)
-        note.seal()
-    except BaseException:
-        note.discard()
-        raise
-    return note
-
-
-def _remove_obsolete(folder: Path, manifest: Manifest, note: Path) -> None:
-    """Removes what a killed build has made useless, if it was committed."""
-    try:
-        content = json.loads(note.read_bytes())
-        commit, names = content["commit"], [os.path.basename(name) for name in content["names"]]
-    except (ValueError, TypeError, KeyError):  # the kill came while it was written: no commit
-        return
-    if commit == [entry.staged for entry in manifest.entries()]:
-        used = {entry.name for entry in manifest.entries()}
-        for name in set(names) - used - {"", MANIFEST_NAME}:
-            (folder / name).unlink(missing_ok=True)
 
 
 def entry_of(file: FileWriter) -> FileEntry:
@@ -182,18 +148,20 @@ def _commit(
 ) -> None:
     used = {entry.name for entry in manifest.entries()}
     before = [] if earlier is None else earlier.entries()
-    obsolete = [entry.name for entry in before if entry.name not in used]
-    notes: list[StagedFile] = []
+    obsolete = [entry for entry in before if entry.name not in used]
     try:
-        if obsolete:
-            notes.append(_note_obsolete(folder, manifest, obsolete))
+        # Under its staged name, each is found by the earlier manifest, and removed by `recover`
+        # once there is another.
+        for entry in obsolete:
+            with suppress(FileNotFoundError):
+                os.rename(folder / entry.name, folder / entry.staged)
         write_manifest(folder, manifest)
     except BaseException:
         if not _is_committed(folder, manifest):
             for file in files:
                 file.discard()
-            for note in notes:
-                note.discard()
+            if earlier is not None:
+                finish_renames(folder, earlier)
         raise
     try:
         finish_renames(folder, manifest)
@@ -201,12 +169,8 @@ def _commit(
         # The dataset is complete either way; finish the renames all the same.
         finish_renames(folder, manifest)
         raise
-    for name in obsolete:
-        (folder / name).unlink(missing_ok=True)
-    if (folder / TUNING_NAME).exists():
-        remove_tuning(folder)
-    for note in notes:
-        note.discard()
+    for entry in obsolete:
+        (folder / entry.staged).unlink(missing_ok=True)
 
 
 # --- ranks that build one folder

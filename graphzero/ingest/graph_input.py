@@ -15,11 +15,9 @@ from graphzero.errors import FormatError
 from graphzero.ingest.edges import EdgeInput, EdgeList, IdBound, open_edges
 from graphzero.ingest.id_map import MappedSplit, MappedTable, NodeIds
 from graphzero.ingest.merge import (
-    MergeOptions,
     Merging,
     check_attributes,
     merge_options,
-    merging_of,
 )
 from graphzero.ingest.options import FOR_EDGES, BuildOptions, Source
 from graphzero.ingest.rows import Rows, check_attribute_name, open_attribute
@@ -84,7 +82,7 @@ class GraphInput:
     def ends(self, edge_type: EdgeType) -> tuple[str, str]:
         """The node types of the first and the second column of an edge list."""
         source, _, target = edge_type
-        is_reversed = self.edges[edge_type].merging.options.reverse
+        is_reversed = self.edges[edge_type].merging.reverse
         return (target, source) if is_reversed else (source, target)
 
 
@@ -436,7 +434,7 @@ def _edges_of_type(
     rows: Mapping[str, Rows],
     splits: dict[str, Any],
     sampled_by: SampledBy,
-    wanted: MergeOptions,
+    wanted: Merging,
 ) -> EdgeTypeInput:
     """Divides attributes of edges into those that drive sampling and the others."""
     weight = sampled_by.weight if sampled_by.weight in rows else None
@@ -449,7 +447,7 @@ def _edges_of_type(
         # Both are found by the positions of edges.
         with_edge_ids=source.with_edge_ids or bool(others or splits),
     )
-    merging = merging_of(wanted, others, sampled_by, source.table.locate)
+    merging = wanted.of_attributes(others, sampled_by, source.table.locate)
     return EdgeTypeInput(source, others, splits, sampled_by, merging)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from graphzero.ingest.options import FOR_VALUES, Progress, as_source
 from graphzero.ingest.rows import split_column
-from graphzero.ingest.sort import TempFile
+from graphzero.ingest.sort import TempFile, close_with_build
 from graphzero.ingest.sources.arrays import known_names, open_id_array
 from graphzero.ingest.sources.sparse_matrix import SparseMatrix
 from graphzero.ingest.sources.table import MAX_NODES, ArrayTable, Chunk, Column, Table, id_column
@@ -168,7 +168,6 @@ class _Blocks:
         self._file = TempFile(folder)
         self._schema = pa.schema([("ids", kind)])
         self._begins = [0]
-        self.close = self._file.close
 
     def __len__(self) -> int:
         return len(self._begins) - 1
@@ -272,12 +271,6 @@ class _Distinct:
                 file.append("text", bytes_of(block)[0])
         return file
 
-    def close(self) -> None:
-        """Frees memory and disk space."""
-        self._pieces = []
-        self._runs.close()
-        self._sorted.close()
-
 
 def _count_up_to(ids: pa.Array, limit: Any) -> int:
     """Of ascending ids, how many are not above a limit."""
@@ -343,10 +336,6 @@ class NodeIds:
         found = self.table.find_texts(*bytes_of(encoded.dictionary))
         nodes: npt.NDArray[np.int64] = found[encoded.indices.to_numpy()]
         return nodes
-
-    def close(self) -> None:
-        """Unmaps the table."""
-        self.table.close()
 
 
 class MappedTable(Table):
@@ -464,11 +453,6 @@ def collect_ids(
     staged : list of FileWriter
         Extended by the tables, sealed.
 
-    Returns
-    -------
-    dict of str to NodeIds
-        To be closed.
-
     Raises
     ------
     ValueError
@@ -480,28 +464,23 @@ def collect_ids(
     share = memory // max(1, len(paths))
     max_records = max(256, min(_MAX_RECORDS, memory // (4 * _RECORD_BYTES)))
     while True:
-        with ExitStack() as temporary:
-            found: dict[str, _Distinct] = {}
-            for name, path in paths.items():
-                distinct = _Distinct(path.parent, share, is_text=ids[name].is_text)
-                found[name] = temporary.enter_context(closing(distinct))
-                ids[name].ranges.clear()
-            try:
-                _read_all(sources, ids, found, max_records, progress)
-            except _NotIntegers:
-                continue  # from the beginning, with texts
-            with ExitStack() as opened:
-                for name, path in paths.items():
-                    staged.append(found[name].write(path, huge="huge" in ids[name].ranges))
-                    ids[name].table = IdTable(staged[-1].staged_path)
-                    opened.callback(ids[name].close)
-                    if len(ids[name].table) > MAX_NODES:
-                        raise ValueError(
-                            f"there are {len(ids[name].table):,} different ids, more than the "
-                            f"limit of 2^32 nodes"
-                        )
-                opened.pop_all()
-            return ids
+        found: dict[str, _Distinct] = {}
+        for name, path in paths.items():
+            found[name] = _Distinct(path.parent, share, is_text=ids[name].is_text)
+            ids[name].ranges.clear()
+        try:
+            _read_all(sources, ids, found, max_records, progress)
+        except _NotIntegers:
+            continue  # from the beginning, with texts
+        for name, path in paths.items():
+            staged.append(found[name].write(path, huge="huge" in ids[name].ranges))
+            table = ids[name].table = IdTable(staged[-1].staged_path)
+            close_with_build(table.close)
+            if len(table) > MAX_NODES:
+                raise ValueError(
+                    f"there are {len(table):,} different ids, more than the limit of 2^32 nodes"
+                )
+        return ids
 
 
 def _read_all(

@@ -5,8 +5,7 @@ Nodes are ordered by occurrences in the lists, or by visits in sampled mini-batc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,11 +16,10 @@ import numpy.typing as npt
 
 from graphzero._core import count_ids, edge_keys, key_neighbors, list_starts
 from graphzero.ingest.edges import EdgeList
-from graphzero.ingest.options import Advance, Presampler, Progress
-from graphzero.ingest.rows import Rows, rows_of_array
+from graphzero.ingest.options import Advance, Progress
+from graphzero.ingest.rows import Rows
 from graphzero.ingest.sort import (
     EdgeSorter,
-    available_processors,
     run_length,
     sorted_pieces,
     stable_order,
@@ -37,49 +35,30 @@ from graphzero.store.format import (
     layout,
     sealed_file,
 )
-from graphzero.store.manifest import NODES, EdgeType, Presampling
+from graphzero.units import available_processors
 
 # The order of nodes
 
 
-Seeds = npt.NDArray[np.int64]
 _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
 class NodeOrder:
-    """Both directions of the renumbering.
-
-    Attributes
-    ----------
-    node_ids : (N,) uint32
-        The user's id of each stored id.
-    node_rank : (N,) uint32
-        The stored id of each of the user's ids.
-    """
-
-    node_ids: npt.NDArray[Any]
-    node_rank: npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class NodeSpace:
-    """The nodes of one type, which are ends of edges.
+    """The nodes of one type, and both directions of their renumbering.
 
     Attributes
     ----------
     num_nodes : int
-    order : NodeOrder or None
-        None for input order.
+    node_ids : (N,) uint32 or None
+        The user's id of each stored id; None in input order, where they are the same.
+    node_rank : (N,) uint32 or None
+        The stored id of each of the user's ids.
     """
 
     num_nodes: int
-    order: NodeOrder | None = None
-
-    @property
-    def rank(self) -> npt.NDArray[Any] | None:
-        """Stored ids by the user's ids; None where they are the same."""
-        return None if self.order is None else self.order.node_rank
+    node_ids: Any = None
+    node_rank: Any = None
 
 
 def hot_order(
@@ -116,7 +95,7 @@ def visit_order(folder: Path, visits: Rows, ties: NodeOrder, memory: int) -> Nod
     memory : int
         Bytes.
     """
-    counts = temp_array(folder, len(ties.node_rank), np.uint64, memory // 2)
+    counts = temp_array(folder, ties.num_nodes, np.uint64, memory // 2)
     for ids, numbers in visits.chunks(_CHUNK):
         counts[ties.node_rank[ids]] = numbers[:, 0]
     return _by_count(folder, counts, ties.node_ids, memory)
@@ -150,60 +129,7 @@ def _by_count(
             ids = nodes[ids]
         node_ids[begin : begin + len(ids)] = ids
         node_rank[ids] = np.arange(begin, begin + len(ids), dtype=np.uint32)
-    return NodeOrder(node_ids, node_rank)
-
-
-# Visits
-
-
-def count_visits(
-    folder: Path,
-    graphs: Mapping[EdgeType, Path],
-    spaces: Mapping[str, NodeSpace],
-    seeds: Mapping[str, Seeds | None],
-    presampler: Presampler,
-    memory: int,
-    progress: Progress,
-) -> tuple[dict[str, Rows], Presampling]:
-    """In how many mini-batches each node of every type is, and how this was counted.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-        For temporary files, if the counts are larger than the memory.
-    graphs : mapping of (str, str, str) to pathlib.Path
-        The file of each edge type.
-    spaces : mapping of str to NodeSpace
-        The order in which these files have the nodes of each type.
-    seeds : mapping of str to (n,) int64 or None
-        The user's ids by node type; None for all nodes of the type.
-    presampler : Presampler
-    memory : int
-        Bytes for the counts. The sampler's own memory is not included.
-    progress : Progress
-    """
-    total = sum(space.num_nodes for space in spaces.values())
-    counts = {
-        name: temp_array(folder, space.num_nodes, np.uint32, memory * space.num_nodes // total)
-        for name, space in spaces.items()
-    }
-    num_seeds = {n: spaces[n].num_nodes if s is None else len(s) for n, s in seeds.items()}
-
-    def to_stored(name: str, ids: Seeds) -> Seeds:
-        rank = spaces[name].rank
-        return ids if rank is None else rank[ids].astype(np.int64, copy=False)
-
-    num_batches = sum(presampler.num_batches(num_seeds).values())
-    with progress.phase("sampling", num_batches, "batches") as advance:
-        is_typed = NODES not in spaces
-        done = presampler.count_visits(
-            graphs, to_stored if is_typed else None, seeds, counts, advance
-        )
-    visits = {}
-    for name, space in spaces.items():
-        node_ids = None if space.order is None else space.order.node_ids
-        visits[name] = rows_of_array("visits", counts[name], node_ids)
-    return visits, done
+    return NodeOrder(num_nodes, node_ids, node_rank)
 
 
 # The file
@@ -216,7 +142,7 @@ _SIGN = np.uint64(1 << 63)
 _HALF = np.uint64(32)
 
 
-def graph_layout(edges: EdgeList, owners: NodeSpace, neighbors: NodeSpace | None = None) -> Header:
+def graph_layout(edges: EdgeList, owners: NodeOrder, neighbors: NodeOrder | None = None) -> Header:
     """Header of the file, without the checksums; the parameters are those of `write_graph`."""
     num_nodes, is_typed = owners.num_nodes, neighbors is not None
     num_neighbors = owners.num_nodes if neighbors is None else neighbors.num_nodes
@@ -234,7 +160,7 @@ def graph_layout(edges: EdgeList, owners: NodeSpace, neighbors: NodeSpace | None
             arrays.append(("cum_weights", "<f8", count))
         elif name == "times":
             arrays.append(("time_order", id_dtype(count), count))
-    if owners.order is not None and not is_typed:
+    if owners.node_ids is not None and not is_typed:
         arrays += [("node_ids", ids, num_nodes), ("node_rank", ids, num_nodes)]
     return layout(
         "graph",
@@ -282,7 +208,7 @@ def sort_scratch(edges: EdgeList, memory: int) -> int:
 
 
 def _entries(
-    edges: EdgeList, begin: int, end: int, owners: NodeSpace, neighbors: NodeSpace
+    edges: EdgeList, begin: int, end: int, owners: NodeOrder, neighbors: NodeOrder
 ) -> tuple[npt.NDArray[np.uint64], tuple[npt.NDArray[Any], ...]]:
     """Keys owner << 32 | neighbor, in stored ids, of some records, and their payload."""
     names = list(edges.ends)
@@ -295,7 +221,7 @@ def _entries(
         times = [edges.node_times[ids] for ids in ends]
     elif edges.time is not None:
         times = 2 * [payload.pop()]
-    keys = edge_keys(owner, neighbor, owners.rank, neighbors.rank, available_processors())
+    keys = edge_keys(owner, neighbor, owners.node_rank, neighbors.node_rank, available_processors())
     if not edges.needs_mirrors:
         return keys, (*payload, *times[:1])
     # A mirror follows its edge, not all edges: parallel edges stay in input order.
@@ -354,8 +280,8 @@ def _write_lists(
 def write_graph(
     path: Path,
     edges: EdgeList,
-    owners: NodeSpace,
-    neighbors: NodeSpace | None = None,
+    owners: NodeOrder,
+    neighbors: NodeOrder | None = None,
     *,
     memory: int,
     progress: Progress,
@@ -367,9 +293,9 @@ def write_graph(
     path : pathlib.Path
         Final path.
     edges : EdgeList
-    owners : NodeSpace
+    owners : NodeOrder
         The nodes that have the lists; without `neighbors`, the file has their order.
-    neighbors : NodeSpace, optional
+    neighbors : NodeOrder, optional
         Of a graph with types: the nodes that are in the lists.
     memory : int
         Bytes for the sort.
@@ -384,12 +310,9 @@ def write_graph(
     time_memory = _time_memory(edges, memory)
     memory -= time_memory
     run = _run_edges(edges, memory)
-    order = owners.order if neighbors is None else None
-    with (
-        sealed_file(path, graph_layout(edges, owners, neighbors)) as file,
-        closing(EdgeSorter(path.parent, list(dtypes.values()), memory)) as sorter,
-        closing(_TimeOrderWriter(file, path.parent, time_memory)) as time_order,
-    ):
+    sorter = EdgeSorter(path.parent, list(dtypes.values()), memory)
+    with sealed_file(path, graph_layout(edges, owners, neighbors)) as file:
+        time_order = _TimeOrderWriter(file, path.parent, time_memory)
         with progress.phase("sorting edges", edges.num_records, "edges") as advance:
             for begin in range(0, edges.num_records, run):
                 end = min(begin + run, edges.num_records)
@@ -401,9 +324,9 @@ def write_graph(
         edges.close()
         with progress.phase("writing graph", file.header.width, "edges") as advance:
             _write_lists(file, sorter, list(dtypes), time_order, advance)
-            if order is not None:
-                file.append("node_ids", order.node_ids)
-                file.append("node_rank", order.node_rank)
+            if file.header.find("node_ids") is not None:
+                file.append("node_ids", owners.node_ids)
+                file.append("node_rank", owners.node_rank)
     return file
 
 
@@ -512,21 +435,16 @@ class _TimeOrderWriter:
         if begin == len(sources):
             return
         self.finish()
+        self._start(sources[-1])
         end = int(np.searchsorted(sources, sources[-1], "left"))
         if begin < end:
             self._file.append("time_order", _order_lists(sources[begin:end], times[begin:end]))
-        self._start(sources[-1])
         self._extend(times[end:])
 
     def finish(self) -> None:
         """Writes the last list."""
         for _, (offsets,) in self._runs.merged():
             self._file.append("time_order", offsets)
-        self.close()
-
-    def close(self) -> None:
-        """Frees memory and disk space."""
-        self._runs.close()
 
     def _extend(self, times: npt.NDArray[np.int64]) -> None:
         """Sorts entries of the last list into a run; a second run moves the first to the disk."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from graphzero.errors import user_line
 from graphzero.ingest.edges import EdgeColumn, EdgeList
 from graphzero.ingest.options import Advance, WriteOptions
 from graphzero.ingest.rows import as_numbers, round_to
@@ -50,11 +50,21 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
-class MergeOptions:
-    """The options `coalesce`, `drop_self_loops` and `reverse` for one edge list.
+class Merging:
+    """What is done to one edge list, and what messages need.
 
-    `one` is the aggregation of all attributes that `by_name` does not have; None: they must be
-    equal.
+    Attributes
+    ----------
+    coalesce, drop_self_loops, reverse : bool
+        The options.
+    one : str or None
+        The aggregation of all attributes that `by_name` does not have; None: they must be equal.
+    by_name : dict of str to str
+    how : dict of str to str
+        The aggregation of each attribute, weights and times among them.
+    sampled_by : SampledBy
+    locate : callable
+        From the position of an edge to its place in the input, in words.
     """
 
     coalesce: bool = False
@@ -62,6 +72,54 @@ class MergeOptions:
     by_name: dict[str, str] = field(default_factory=dict)
     drop_self_loops: bool = False
     reverse: bool = False
+    how: dict[str, str] = field(default_factory=dict)
+    sampled_by: SampledBy = field(default_factory=SampledBy)
+    locate: Callable[[int], str] = str
+
+    def of_attributes(
+        self, attributes: Mapping[str, Any], sampled_by: SampledBy, locate: Callable[[int], str]
+    ) -> Merging:
+        """What the options mean for the edges of one type.
+
+        Raises
+        ------
+        ValueError
+            For the mean of integers, and for sums of booleans.
+        """
+        dtypes = {name: np.dtype(rows.dtype) for name, rows in attributes.items()}
+        time = sampled_by.time if sampled_by.time_level == "edge" else None
+        if sampled_by.weight is not None:
+            dtypes[sampled_by.weight] = np.dtype(np.float32)
+        if time is not None:
+            dtypes[time] = np.dtype(np.int64)
+        how: dict[str, str] = {}
+        for name, dtype in dtypes.items():
+            chosen = self.by_name.get(name)
+            if chosen is None and not (name == time and self.one in ("sum", "mean")):
+                chosen = self.one
+            needs = {"sum": "numbers", "mean": "a float attribute"}.get(chosen or "")
+            if needs and (dtype == np.bool_ or (chosen == "mean" and dtype.kind in "iu")):
+                raise ValueError(
+                    f"coalesce={chosen!r} needs {needs}; {name!r} is {dtype_name(dtype)}. "
+                    f"Convert {name!r}, or choose another aggregation of it, such as "
+                    f"coalesce={{{name!r}: 'max'}}"
+                )
+            how[name] = chosen or "equal"
+        return replace(self, how=how, sampled_by=sampled_by, locate=locate)
+
+    def conflict(self, name: str, positions: tuple[int, int], values: str) -> ValueError:
+        """The error for two edges that become one, and of which an attribute differs."""
+        first, second = positions
+        if self.coalesce:
+            what, other = "have the same ends", "coalesce=False keeps parallel edges"
+        else:
+            what = "are the two directions of one undirected edge"
+            other = f"directed=True keeps both directions, each with its own {name!r}"
+        return ValueError(
+            f"{self.locate(first)} and {self.locate(second)} (edges {first} and {second}) {what}, "
+            f"and their {name!r} differs: {values}. coalesce={{{name!r}: 'first'}} (or another of "
+            f"{_WAYS}) merges them; {other}"
+        )
 
 
 def merge_options(
@@ -69,7 +127,7 @@ def merge_options(
     coalesce: Any = False,
     drop_self_loops: Any = False,
     reverse: Any = False,
-) -> dict[EdgeType, MergeOptions]:
+) -> dict[EdgeType, Merging]:
     """The options of each edge type; in a typed graph any may be a dictionary by edge type.
 
     Raises
@@ -85,7 +143,7 @@ def merge_options(
     merging = _by_edge_type(coalesce, "coalesce", types)
     dropping = _by_edge_type(drop_self_loops, "drop_self_loops", types)
     reversing = _by_edge_type(reverse, "reverse", types)
-    found: dict[EdgeType, MergeOptions] = {}
+    found: dict[EdgeType, Merging] = {}
     for edge_type in types:
         # Only edges within a node type may be self-loops.
         drops = _flag(dropping[edge_type], "drop_self_loops") and edge_type[0] == edge_type[2]
@@ -98,7 +156,7 @@ def merge_options(
         one = merges if isinstance(merges, str) else None
         merges = one is not None or _flag(merges, "coalesce", f", one of {_WAYS}, or by attribute")
         reverses = _flag(reversing[edge_type], "reverse")
-        found[edge_type] = MergeOptions(merges, one, by_name, drops, reverses)
+        found[edge_type] = Merging(merges, one, by_name, drops, reverses)
     return found
 
 
@@ -122,80 +180,11 @@ def _flag(value: Any, option: str, more: str = "") -> bool:
     return bool(value)
 
 
-def check_attributes(options: Iterable[MergeOptions], names: Collection[str]) -> None:
+def check_attributes(options: Iterable[Merging], names: Collection[str]) -> None:
     """Raises a ValueError for an aggregation of an attribute that no edges have."""
     for name in (name for one in options for name in one.by_name if name not in names):
         there = f"there are {', '.join(sorted(names))}" if names else "there are none"
         raise ValueError(f"coalesce: there is no edge attribute {name!r}; {there}")
-
-
-@dataclass(frozen=True)
-class Merging:
-    """What is done to one edge list, and what messages need.
-
-    Attributes
-    ----------
-    options : MergeOptions
-    how : dict of str to str
-        The aggregation of each attribute, weights and times among them.
-    sampled_by : SampledBy
-    locate : callable
-        From the position of an edge to its place in the input, in words.
-    """
-
-    options: MergeOptions
-    how: dict[str, str]
-    sampled_by: SampledBy
-    locate: Callable[[int], str]
-
-    def conflict(self, name: str, positions: tuple[int, int], values: str) -> ValueError:
-        """The error for two edges that become one, and of which an attribute differs."""
-        first, second = positions
-        if self.options.coalesce:
-            what, other = "have the same ends", "coalesce=False keeps parallel edges"
-        else:
-            what = "are the two directions of one undirected edge"
-            other = f"directed=True keeps both directions, each with its own {name!r}"
-        return ValueError(
-            f"{self.locate(first)} and {self.locate(second)} (edges {first} and {second}) {what}, "
-            f"and their {name!r} differs: {values}. coalesce={{{name!r}: 'first'}} (or another of "
-            f"{_WAYS}) merges them; {other}"
-        )
-
-
-def merging_of(
-    options: MergeOptions,
-    attributes: Mapping[str, Any],
-    sampled_by: SampledBy,
-    locate: Callable[[int], str],
-) -> Merging:
-    """What the options mean for the edges of one type.
-
-    Raises
-    ------
-    ValueError
-        For the mean of integers, and for sums of booleans.
-    """
-    dtypes = {name: np.dtype(rows.dtype) for name, rows in attributes.items()}
-    time = sampled_by.time if sampled_by.time_level == "edge" else None
-    if sampled_by.weight is not None:
-        dtypes[sampled_by.weight] = np.dtype(np.float32)
-    if time is not None:
-        dtypes[time] = np.dtype(np.int64)
-    how: dict[str, str] = {}
-    for name, dtype in dtypes.items():
-        chosen = options.by_name.get(name)
-        if chosen is None and not (name == time and options.one in ("sum", "mean")):
-            chosen = options.one
-        needs = {"sum": "numbers", "mean": "a float attribute"}.get(chosen or "")
-        if needs and (dtype == np.bool_ or (chosen == "mean" and dtype.kind in "iu")):
-            raise ValueError(
-                f"coalesce={chosen!r} needs {needs}; {name!r} is {dtype_name(dtype)}. "
-                f"Convert {name!r}, or choose another aggregation of it, such as "
-                f"coalesce={{{name!r}: 'max'}}"
-            )
-        how[name] = chosen or "equal"
-    return Merging(options, how, sampled_by, locate)
 
 
 # Which edges become one
@@ -272,11 +261,6 @@ class MergedEdges:
         self.removed, self.kept = sorted_columns(self._folder, self._found[:2], self._memory)
         (self.first,) = sorted_columns(self._folder, self._found[2:], self._memory)
 
-    def close(self) -> None:
-        """Frees disk space."""
-        for column in self._found:
-            column.close()
-
     def group_of(self, begin: int, end: int) -> tuple[Array, Array]:
         """Of the positions [begin, end): those that belong to a group, and its number.
 
@@ -329,7 +313,7 @@ def _find(ascending: Array, numbers: Array) -> tuple[Array, Array]:
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, UserWarning, stacklevel=2)
+    warnings.warn(message, UserWarning, stacklevel=user_line())
 
 
 def _paired(
@@ -340,21 +324,16 @@ def _paired(
     None if some edge, self-loops apart, has no partner.
     """
     ways = [[TempColumn(folder, np.uint64, memory // 16) for _ in range(2)] for _ in range(2)]
-    with ExitStack() as temporary:
-        for column in (column for way in ways for column in way):
-            temporary.enter_context(closing(column))
-        for position, source, target in _ends(edges, _CHUNK):
-            ends = _keys(source, target)
-            for (keys, positions), way in zip(
-                ways, (source < target, source > target), strict=True
-            ):
-                chosen = np.flatnonzero(way)
-                keys.append(ends[chosen])
-                positions.append(position[chosen])
-            advance(len(source))
-        if len(ways[0][0]) != len(ways[1][0]):
-            return None
-        (ups, first), (downs, second) = (sorted_columns(folder, way, memory) for way in ways)
+    for position, source, target in _ends(edges, _CHUNK):
+        ends = _keys(source, target)
+        for (keys, positions), way in zip(ways, (source < target, source > target), strict=True):
+            chosen = np.flatnonzero(way)
+            keys.append(ends[chosen])
+            positions.append(position[chosen])
+        advance(len(source))
+    if len(ways[0][0]) != len(ways[1][0]):
+        return None
+    (ups, first), (downs, second) = (sorted_columns(folder, way, memory) for way in ways)
     for begin in range(0, len(ups), _CHUNK):
         if not np.array_equal(ups[begin : begin + _CHUNK], downs[begin : begin + _CHUNK]):
             return None
@@ -366,29 +345,29 @@ def _merge_parallel(
 ) -> None:
     """Merges the edges of each key into the first one."""
     run = run_length([_POSITION], memory)
-    with closing(EdgeSorter(folder, [_POSITION], memory)) as sorter:
-        for position, source, target in _ends(edges, run):
-            sorter.spill()
-            stays = (source != target) | (not drops)
-            keys = _keys(source, target, undirected=not edges.directed)[stays]
-            if len(keys):
-                sorter.add(keys, (position[stays],))
-            advance(len(source))
-        key, kept = np.empty(0, np.uint64), np.empty(0, _POSITION)  # the last edge before
-        alone = True  # it was not yet told to be in a group
-        for keys, (position,) in sorted_pieces(sorter, _CHUNK):
-            keys, position = np.concatenate([key, keys]), np.concatenate([kept, position])
-            starts = np.ones(len(keys), np.bool_)
-            starts[1:] = keys[1:] != keys[:-1]
-            firsts = position[starts][np.cumsum(starts) - 1]
-            merged.remove(position[~starts], firsts[~starts])
-            begins_group = starts[:-1] & ~starts[1:]
-            begins_group[: len(key)] &= alone
-            merged.keep(position[:-1][begins_group])
-            loops = (keys >> _HALF) == (keys & _LOW)
-            merged.num_loops -= int(np.count_nonzero(loops & ~starts))
-            merged.num_merged += int(np.count_nonzero(~starts))
-            key, kept, alone = keys[-1:], firsts[-1:], bool(starts[-1])
+    sorter = EdgeSorter(folder, [_POSITION], memory)
+    for position, source, target in _ends(edges, run):
+        sorter.spill()
+        stays = (source != target) | (not drops)
+        keys = _keys(source, target, undirected=not edges.directed)[stays]
+        if len(keys):
+            sorter.add(keys, (position[stays],))
+        advance(len(source))
+    key, kept = np.empty(0, np.uint64), np.empty(0, _POSITION)  # the last edge before
+    alone = True  # it was not yet told to be in a group
+    for keys, (position,) in sorted_pieces(sorter, _CHUNK):
+        keys, position = np.concatenate([key, keys]), np.concatenate([kept, position])
+        starts = np.ones(len(keys), np.bool_)
+        starts[1:] = keys[1:] != keys[:-1]
+        firsts = position[starts][np.cumsum(starts) - 1]
+        merged.remove(position[~starts], firsts[~starts])
+        begins_group = starts[:-1] & ~starts[1:]
+        begins_group[: len(key)] &= alone
+        merged.keep(position[:-1][begins_group])
+        loops = (keys >> _HALF) == (keys & _LOW)
+        merged.num_loops -= int(np.count_nonzero(loops & ~starts))
+        merged.num_merged += int(np.count_nonzero(~starts))
+        key, kept, alone = keys[-1:], firsts[-1:], bool(starts[-1])
 
 
 # Attributes of merged edges
@@ -583,35 +562,35 @@ def prepare_edges(
     ValueError
         If attributes of edges that become one differ, and nothing says how they are merged.
     """
-    wanted, memory, undirected = merging.options, options.sort_memory, not edges.directed
-    if wanted.reverse:
+    memory, undirected = options.sort_memory, not edges.directed
+    if merging.reverse:
         swapped: Any = {"source": edges.target, "target": edges.source}
         edges = replace(edges, max_ids=edges.max_ids[::-1], **swapped)
-    drops = wanted.drop_self_loops and edges.num_loops > 0
+    drops = merging.drop_self_loops and edges.num_loops > 0
     share = share_reversed(edges) if undirected else 0.0
     pairs = None
-    with closing(MergedEdges(folder, memory, edges.num_loops)) as merged:
-        begin = partial(options.progress.phase, "merging edges", edges.num_records, "edges")
-        if share == 1.0:
-            with begin() as advance:
-                pairs = _paired(folder, edges, memory, advance)
-        if drops:
-            merged.num_loops = 0
-            for position, source, target in _ends(edges, _CHUNK):
-                merged.remove(position[source == target])
-        if wanted.coalesce:
-            with begin() as advance:
-                _merge_parallel(folder, edges, merged, drops, memory, advance)
-        elif pairs is not None:
-            for at in range(0, len(pairs[0]), _CHUNK):
-                first, second = (positions[at : at + _CHUNK] for positions in pairs)
-                kept = np.minimum(first, second)
-                merged.remove(np.maximum(first, second), kept)
-                merged.keep(kept)
-        merged.finish()
-        rows = dict(attributes)
-        if len(merged.first):
-            edges, rows = _merge_attributes(folder, edges, attributes, merging, merged, options)
+    merged = MergedEdges(folder, memory, edges.num_loops)
+    begin = partial(options.progress.phase, "merging edges", edges.num_records, "edges")
+    if share == 1.0:
+        with begin() as advance:
+            pairs = _paired(folder, edges, memory, advance)
+    if drops:
+        merged.num_loops = 0
+        for position, source, target in _ends(edges, _CHUNK):
+            merged.remove(position[source == target])
+    if merging.coalesce:
+        with begin() as advance:
+            _merge_parallel(folder, edges, merged, drops, memory, advance)
+    elif pairs is not None:
+        for at in range(0, len(pairs[0]), _CHUNK):
+            first, second = (positions[at : at + _CHUNK] for positions in pairs)
+            kept = np.minimum(first, second)
+            merged.remove(np.maximum(first, second), kept)
+            merged.keep(kept)
+    merged.finish()
+    rows = dict(attributes)
+    if len(merged.first):
+        edges, rows = _merge_attributes(folder, edges, attributes, merging, merged, options)
     if pairs is not None:
         summed = [name for name, how in merging.how.items() if how == "sum"]
         added = f", with {', '.join(summed)} of both directions added" if summed else ""
@@ -619,7 +598,7 @@ def prepare_edges(
             f"the edge list has both directions of every edge, and directed=False makes them one "
             f"edge: each pair was stored once{added}. directed=True stores the list as it is"
         )
-    elif share >= 0.5 and not wanted.coalesce:
+    elif share >= 0.5 and not merging.coalesce:
         _warn(
             f"about {100 * share:.3g} % of the edges have their reverse in the edge list as well. "
             f"directed=False adds the reverse of every edge, so that such pairs are stored twice, "
@@ -627,9 +606,9 @@ def prepare_edges(
             f"it is"
         )
     changes = EdgeChanges(
-        merged.num_merged if wanted.coalesce else None,
-        edges.num_loops if wanted.drop_self_loops else None,
-        wanted.reverse,
+        merged.num_merged if merging.coalesce else None,
+        edges.num_loops if merging.drop_self_loops else None,
+        merging.reverse,
         pairs is not None,
     )
     if len(merged.removed):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal
 
@@ -69,15 +68,15 @@ class _Placement(BlockFile):
 def _write(
     path: Path,
     rows: Rows,
-    blocks: Callable[[ExitStack], Iterator[Array]],
+    blocks: Callable[[], Iterator[Array]],
     num_rows: int,
     order: NodeOrder | None,
     progress: Progress,
 ) -> FileWriter:
     """Writes blocks of rows, and what else is in their file."""
     header = rows_layout(rows, num_rows, with_rank=order is not None)
-    with sealed_file(path, header) as file, ExitStack() as temporary:
-        found = blocks(temporary)
+    with sealed_file(path, header) as file:
+        found = blocks()
         with progress.phase(f"writing {path.stem}", num_rows) as advance:
             for block in found:
                 file.append("rows", block)
@@ -204,7 +203,7 @@ def write_rows(
     """
     max_rows = max(1, _block_rows(rows, memory) // 2)
 
-    def blocks(temporary: ExitStack) -> Iterator[Array]:
+    def blocks() -> Iterator[Array]:
         if order is None and rows.in_order:
             return (chunk for _, chunk in rows.chunks(max_rows))
         # Rows that are picked: with their ids and the sort of these, and copies of pieces.
@@ -214,7 +213,6 @@ def write_rows(
         if order is not None and array is not None and num_nodes <= block * _most_passes(array):
             return _picked(array, order, block)
         placement = _Placement(path.parent, rows, num_nodes, memory)
-        temporary.callback(placement.close)
         seen = None if rows.in_order else _Seen(path.parent, rows, num_nodes, memory)
         with progress.phase(f"reading {path.stem}", num_nodes) as advance:
             for ids, part in _pieces(rows, max_rows, advance):
@@ -267,18 +265,12 @@ class _Positions:
         values = [np.empty(0, self._dtype), *(pair[1] for pair in pairs)]
         self._values = np.concatenate(values)[order]
 
-    def close(self) -> None:
-        """Frees memory and disk space."""
-        self._keys = self._values = np.empty(0, self._dtype)
-        self._blocks.close()
 
-
-def _by_edge(graph: StoredGraph, temporary: ExitStack, folder: Path, memory: int) -> _Positions:
+def _by_edge(graph: StoredGraph, folder: Path, memory: int) -> _Positions:
     """The positions of each input edge in the lists of a graph."""
     count, num_edges = graph.header.width, graph.header.num_input_edges
     dtype = id_dtype(max(1, count))
     positions = _Positions(folder, num_edges, 1 if graph.is_directed else 2, dtype, memory)
-    temporary.callback(positions.close)
     piece = max(1, memory // _PAIR_BYTES)
     for begin in range(0, count, piece):
         end = min(begin + piece, count)
@@ -286,24 +278,19 @@ def _by_edge(graph: StoredGraph, temporary: ExitStack, folder: Path, memory: int
     return positions
 
 
-def _from_stored(
-    earlier: StoredGraph, graph: StoredGraph, temporary: ExitStack, folder: Path, memory: int
-) -> _Positions:
+def _from_stored(earlier: StoredGraph, graph: StoredGraph, folder: Path, memory: int) -> _Positions:
     """The new position of each stored edge of a graph that has the same edges in other lists."""
     count = earlier.header.width
     found = _Positions(folder, count, 1, id_dtype(max(1, count)), memory)
-    temporary.callback(found.close)
     num_edges = earlier.header.num_input_edges
-    with ExitStack() as joined:
-        before = _by_edge(earlier, joined, folder, memory)
-        after = _by_edge(graph, joined, folder, memory)
-        for old, new in zip(before.pieces(0, num_edges), after.pieces(0, num_edges), strict=True):
-            if not np.array_equal(old[2], new[2]):
-                raise FormatError(
-                    f"{earlier.path} and {graph.path} are not of the same edges: build the "
-                    f"dataset again"
-                )
-            found.add(old[3].astype(np.int64), new[3])
+    before, after = (_by_edge(one, folder, memory) for one in (earlier, graph))
+    for old, new in zip(before.pieces(0, num_edges), after.pieces(0, num_edges), strict=True):
+        if not np.array_equal(old[2], new[2]):
+            raise FormatError(
+                f"{earlier.path} and {graph.path} are not of the same edges: build the "
+                f"dataset again"
+            )
+        found.add(old[3].astype(np.int64), new[3])
     return found
 
 
@@ -348,25 +335,23 @@ def write_edge_rows(
     num_stored, num_rows = graph.header.width, graph.header.num_input_edges
     max_rows = max(1, _block_rows(rows, memory // 2) // 2)
 
-    def blocks(temporary: ExitStack) -> Iterator[Array]:
+    def blocks() -> Iterator[Array]:
         nonlocal num_rows
         placement = _Placement(folder, rows, num_stored, memory // 2)
-        temporary.callback(placement.close)
-        with ExitStack() as joined:
-            if stored_as is None:
-                targets = _by_edge(graph, joined, folder, memory // 4)
-            else:
-                earlier = open_stored_graph(stored_as)
-                num_rows = earlier.header.width
-                targets = _from_stored(earlier, graph, joined, folder, memory // 4)
-            placed = 0
-            with progress.phase(f"reading {path.stem}", num_rows) as advance:
-                for _, part in _pieces(rows, max_rows, advance):
-                    first, placed = placed, placed + len(part)
-                    # Rows that are too many are only counted, for the message.
-                    stop = min(placed, num_rows)
-                    for _, _, numbers, positions in targets.pieces(first, stop):
-                        placement.add(positions.astype(np.int64), part[numbers - first])
+        if stored_as is None:
+            targets = _by_edge(graph, folder, memory // 4)
+        else:
+            earlier = open_stored_graph(stored_as)
+            num_rows = earlier.header.width
+            targets = _from_stored(earlier, graph, folder, memory // 4)
+        placed = 0
+        with progress.phase(f"reading {path.stem}", num_rows) as advance:
+            for _, part in _pieces(rows, max_rows, advance):
+                first, placed = placed, placed + len(part)
+                # Rows that are too many are only counted, for the message.
+                stop = min(placed, num_rows)
+                for _, _, numbers, positions in targets.pieces(first, stop):
+                    placement.add(positions.astype(np.int64), part[numbers - first])
         if placed != num_rows:
             raise ValueError(
                 f"{rows.name} has {placed} rows for {num_rows} edges: every edge needs one"
@@ -446,26 +431,21 @@ def write_split(
         If the value has another shape or dtype.
     """
     split = f"split {name!r}" if of == "node" else f"edge split {name!r}"
-    with ExitStack() as temporary:
-        nodes = TempColumn(path.parent, np.int64, memory)
-        temporary.callback(nodes.close)
-        for ids in _split_ids(value, split, name, count, of):
-            outside = np.flatnonzero((ids < 0) | (ids >= count))
-            if len(outside):
-                bad = int(outside[0])
-                raise IndexError(
-                    f"{split}, position {len(nodes) + bad}: {of} {ids[bad]} is out of range for "
-                    f"{count} {of}s"
-                )
-            nodes.append(ids)
-        if remap is not None:
-            nodes = remap(nodes, memory, split)
-            temporary.callback(nodes.close)
-        size = len(nodes)
-        header = layout(
-            "features", [("rows", "<i8", size)], num_nodes=size, width=1, flags=FLAG_VECTOR
-        )
-        with sealed_file(path, header) as file:
-            for begin in range(0, size, _CHUNK):
-                file.append("rows", nodes.read(begin, min(begin + _CHUNK, size)))
+    nodes = TempColumn(path.parent, np.int64, memory)
+    for ids in _split_ids(value, split, name, count, of):
+        outside = np.flatnonzero((ids < 0) | (ids >= count))
+        if len(outside):
+            bad = int(outside[0])
+            raise IndexError(
+                f"{split}, position {len(nodes) + bad}: {of} {ids[bad]} is out of range for "
+                f"{count} {of}s"
+            )
+        nodes.append(ids)
+    if remap is not None:
+        nodes = remap(nodes, memory, split)
+    size = len(nodes)
+    header = layout("features", [("rows", "<i8", size)], num_nodes=size, width=1, flags=FLAG_VECTOR)
+    with sealed_file(path, header) as file:
+        for begin in range(0, size, _CHUNK):
+            file.append("rows", nodes.read(begin, min(begin + _CHUNK, size)))
     return file

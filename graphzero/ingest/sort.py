@@ -1,6 +1,7 @@
 """External sort of edges by 64-bit keys, and arrays in unnamed temporary files.
 
-When the process ends, for whatever reason, the disk space of such files is free again.
+The disk space of such a file is free again when nothing refers to it, when the build ends at the
+latest (`spooling_near`), and when the process ends, for whatever reason.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import itertools
 import mmap
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any
@@ -21,11 +23,21 @@ import numpy.typing as npt
 
 from graphzero._core import sort_keys
 from graphzero.errors import FormatError
+from graphzero.units import available_processors
 
 # Temporary files
 
 
 _OFFSET = np.dtype(np.uint32)  # of an id within its block
+_SPOOL_MEMORY = 1 << 18  # bytes of an array that is not worth a file
+# Where spools of a build are, and what closes its files, which a traceback may still refer to.
+_of_build: ContextVar[tuple[Path, ExitStack] | None] = ContextVar("of_build", default=None)
+
+
+def close_with_build(close: Callable[[], object]) -> None:
+    """Calls this when the build ends, if there is one."""
+    if (build := _of_build.get()) is not None:
+        build[1].callback(close)
 
 
 class TempFile:
@@ -45,6 +57,8 @@ class TempFile:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._file: IO[bytes] = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
+        self.close = weakref.finalize(self, self._file.close)
+        close_with_build(self.close)
 
     def reserve(self, size: int) -> None:
         """Reserves disk space for size bytes, so that later writes cannot run out of it."""
@@ -77,10 +91,6 @@ class TempFile:
     def map(self, size: int, access: int = mmap.ACCESS_WRITE) -> mmap.mmap:
         """A shared mapping, which stays valid after `close`."""
         return mmap.mmap(self._file.fileno(), size, access=access)
-
-    def close(self) -> None:
-        """Frees the disk space."""
-        self._file.close()
 
     @contextmanager
     def _naming(self) -> Iterator[None]:
@@ -158,24 +168,22 @@ class TempColumn:
             self._file = None
 
 
-_SPOOL_MEMORY = 1 << 18  # bytes of an array that is not worth a file
-_spool_folder: ContextVar[Path | None] = ContextVar("spool_folder", default=None)
-
-
 @contextmanager
 def spooling_near(folder: Path) -> Iterator[None]:
-    """Spools are on the disk of a folder, which need not exist yet; else in TMPDIR."""
+    """A build: spools are on the disk of its folder, which need not exist yet; else in TMPDIR."""
     folder = folder.absolute()
-    token = _spool_folder.set(next(path for path in (folder, *folder.parents) if path.is_dir()))
-    try:
-        yield
-    finally:
-        _spool_folder.reset(token)
+    near = next(path for path in (folder, *folder.parents) if path.is_dir())
+    with ExitStack() as temporary:
+        token = _of_build.set((near, temporary))
+        try:
+            yield
+        finally:
+            _of_build.reset(token)
 
 
 def new_spool() -> TempColumn:
     """Bytes of what cannot be mapped: it is written once, and is an array from then on."""
-    folder = _spool_folder.get() or Path(tempfile.gettempdir())
+    folder, _ = _of_build.get() or (Path(tempfile.gettempdir()), None)
     return TempColumn(folder, np.uint8, _SPOOL_MEMORY)
 
 
@@ -190,12 +198,9 @@ def temp_array(folder: Path, count: int, dtype: npt.DTypeLike, memory: int) -> n
     if size <= memory:
         return np.zeros(count, dtype)
     file = TempFile(folder)
-    try:
-        # A write to a mapped page kills the process if the disk is full.
-        file.reserve(size)
-        return np.frombuffer(file.map(size), dtype)
-    finally:
-        file.close()
+    # A write to a mapped page kills the process if the disk is full.
+    file.reserve(size)
+    return np.frombuffer(file.map(size), dtype)
 
 
 def block_bytes(row_bytes: int) -> int:
@@ -287,12 +292,6 @@ class BlockFile:
             rows = self._files[0].read(at * self._row_bytes, count * self._width, self._dtype)
             yield offsets, rows.reshape(count, self._width)
 
-    def close(self) -> None:
-        """Frees memory and disk space."""
-        self._pieces = []
-        for file in self._files:
-            file.close()
-
 
 # The sort
 
@@ -303,13 +302,6 @@ Payload = tuple[npt.NDArray[Any], ...]
 _MIN_BLOCK = 16
 _MIN_RUN = 1024
 _PIECE = 1 << 16
-
-
-def available_processors() -> int:
-    """Processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def stable_order(keys: Keys) -> npt.NDArray[np.uint32]:
@@ -417,12 +409,6 @@ class EdgeSorter:
             for i, keys in enumerate(blocks)
         ]
 
-    def close(self) -> None:
-        """Frees memory and disk space."""
-        self._last = None
-        for column in (self._keys, *self._payload):
-            column.close()
-
     def _read(self, begin: int, end: int) -> tuple[Keys, Payload]:
         payload = tuple(column.read(begin, end) for column in self._payload)
         return self._keys.read(begin, end), payload
@@ -463,15 +449,15 @@ def sorted_columns(
     count, dtypes = len(columns[0]), [column.dtype for column in columns[1:]]
     found = [temp_array(folder, count, one.dtype, memory // 16) for one in columns]
     run, at = run_length(dtypes, memory // 2), 0
-    with closing(EdgeSorter(folder, dtypes, memory // 2)) as sorter:
-        for begin in range(0, count, run):
-            sorter.spill()
-            keys, *rest = (column.read(begin, min(begin + run, count)) for column in columns)
-            sorter.add(keys.copy(), tuple(rest))
-        for column in columns:
-            column.close()
-        for keys, payload in sorted_pieces(sorter, _PIECE):
-            for array, values in zip(found, (keys, *payload), strict=True):
-                array[at : at + len(keys)] = values
-            at += len(keys)
+    sorter = EdgeSorter(folder, dtypes, memory // 2)
+    for begin in range(0, count, run):
+        sorter.spill()
+        keys, *rest = (column.read(begin, min(begin + run, count)) for column in columns)
+        sorter.add(keys.copy(), tuple(rest))
+    for column in columns:
+        column.close()
+    for keys, payload in sorted_pieces(sorter, _PIECE):
+        for array, values in zip(found, (keys, *payload), strict=True):
+            array[at : at + len(keys)] = values
+        at += len(keys)
     return found

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from graphzero.errors import FormatError
 from graphzero.ingest.edges import EdgeList
-from graphzero.ingest.lists import NodeOrder, NodeSpace
+from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.rows import Rows, rows_of_array
 from graphzero.ingest.sources.table import MAX_NODES
 from graphzero.store.format import (
@@ -90,14 +90,14 @@ class StoredGraph:
     ----------
     path : pathlib.Path
     header : Header
-    owners, neighbors : NodeSpace
+    owners, neighbors : NodeOrder
         The nodes that have the lists, and those that are in them.
     """
 
     path: Path
     header: Header
-    owners: NodeSpace
-    neighbors: NodeSpace
+    owners: NodeOrder
+    neighbors: NodeOrder
 
     @property
     def is_directed(self) -> bool:
@@ -127,8 +127,8 @@ class StoredGraph:
             return np.searchsorted(indptr, entries, "right") - 1
 
         ends = [
-            _Column(np.dtype(np.uint32), header.width, self._users(space, read))
-            for space, read in (
+            _Column(np.dtype(np.uint32), header.width, self._users(order, read))
+            for order, read in (
                 (self.owners, owners),
                 (self.neighbors, partial(_read, self.path, indices)),
             )
@@ -155,23 +155,23 @@ class StoredGraph:
         section = _section(self.path, self.header, name, self.header.width)
         return _Column(DTYPES[section.dtype], section.count, partial(_read, self.path, section))
 
-    def _users(self, space: NodeSpace, read: Read) -> Read:
+    def _users(self, order: NodeOrder, read: Read) -> Read:
         """The same reader, with the user's ids instead of stored ids; both are checked."""
 
         def users(begin: int, end: int) -> npt.NDArray[Any]:
             out = np.empty(end - begin, np.uint32)
             # In small pieces: a conversion takes several times the memory of its ids.
             for at in range(begin, end, _CHUNK):
-                ids = _checked(self.path, read(at, min(at + _CHUNK, end)), space.num_nodes)
-                if space.order is not None:
-                    ids = _checked(self.path, space.order.node_ids[ids], space.num_nodes)
+                ids = _checked(self.path, read(at, min(at + _CHUNK, end)), order.num_nodes)
+                if order.node_ids is not None:
+                    ids = _checked(self.path, order.node_ids[ids], order.num_nodes)
                 out[at - begin : at - begin + len(ids)] = ids
             return out
 
         return users
 
 
-def open_stored_order(path: Path | None, num_nodes: int) -> NodeSpace:
+def open_stored_order(path: Path | None, num_nodes: int) -> NodeOrder:
     """The nodes of a type in the order of a file: of their ids, or of a graph without types.
 
     Raises
@@ -180,26 +180,26 @@ def open_stored_order(path: Path | None, num_nodes: int) -> NodeSpace:
         If it is damaged.
     """
     if path is None:
-        return NodeSpace(num_nodes)
+        return NodeOrder(num_nodes)
     header = read_header(path)
     if header.num_nodes != num_nodes:
         raise FormatError(f"{path} does not have one id for each node: build the dataset again")
     name = "node_ids" if header.kind == "graph" else "rows"
     if header.kind == "graph" and header.find(name) is None:
-        return NodeSpace(num_nodes)
+        return NodeOrder(num_nodes)
     ids, rank = (
         _map(path, _section(path, header, section, num_nodes)) for section in (name, "node_rank")
     )
-    return NodeSpace(num_nodes, NodeOrder(ids, rank))
+    return NodeOrder(num_nodes, ids, rank)
 
 
-def open_stored_graph(path: Path, ends: tuple[NodeSpace, NodeSpace] | None = None) -> StoredGraph:
+def open_stored_graph(path: Path, ends: tuple[NodeOrder, NodeOrder] | None = None) -> StoredGraph:
     """A ``.gl`` file as a list of edges.
 
     Parameters
     ----------
     path : pathlib.Path
-    ends : (NodeSpace, NodeSpace), optional
+    ends : (NodeOrder, NodeOrder), optional
         The nodes that have the lists, and those that are in them. Without it, edges are in stored
         ids.
 
@@ -215,7 +215,7 @@ def open_stored_graph(path: Path, ends: tuple[NodeSpace, NodeSpace] | None = Non
         raise ValueError(f"{path} has {header.num_nodes} nodes, more than the limit of 2^32")
     is_typed = bool(header.flags & FLAG_TYPED)
     counts = header.num_nodes, header.num_neighbors if is_typed else header.num_nodes
-    owners, neighbors = ends or (NodeSpace(counts[0]), NodeSpace(counts[1]))
+    owners, neighbors = ends or (NodeOrder(counts[0]), NodeOrder(counts[1]))
     if counts != (owners.num_nodes, neighbors.num_nodes):
         raise FormatError(f"{path} has other numbers of nodes than its types: build it again")
     return StoredGraph(path, header, owners, neighbors)
@@ -248,7 +248,7 @@ def open_stored_edge_rows(path: Path, graph: StoredGraph) -> Rows:
     return _open_rows(path, graph.header.width, None, "edge")
 
 
-def open_stored_rows(path: Path, space: NodeSpace) -> Rows:
+def open_stored_rows(path: Path, order: NodeOrder) -> Rows:
     """The rows of a ``.gd`` file of nodes that are stored in this order.
 
     Rows with ids are checked when they are written again: every node has exactly one.
@@ -260,11 +260,11 @@ def open_stored_rows(path: Path, space: NodeSpace) -> Rows:
     """
     rank = read_header(path).find("node_rank")
     if rank is None:
-        return _open_rows(path, space.num_nodes, None, "node")
-    ranks, order = _map(path, rank), space.order
-    if order is None or not all(
+        return _open_rows(path, order.num_nodes, None, "node")
+    ranks = _map(path, rank)
+    if order.node_rank is None or not all(
         np.array_equal(ranks[at : at + _CHUNK], order.node_rank[at : at + _CHUNK])
-        for at in range(0, max(len(ranks), space.num_nodes), _CHUNK)
+        for at in range(0, max(len(ranks), order.num_nodes), _CHUNK)
     ):
         raise FormatError(f"{path} has another order than the graph: build the dataset again")
-    return _open_rows(path, space.num_nodes, order.node_ids, "node")
+    return _open_rows(path, order.num_nodes, order.node_ids, "node")

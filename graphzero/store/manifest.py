@@ -159,8 +159,8 @@ class NodeTable:
     num_classes : int or None
         Largest label + 1, where "y" has integers.
     ids : FileEntry or None
-        The user's id of each stored node, with the table of ranks; None in input order, and where
-        the graph file has them (`Layout.order_in_graph`).
+        The user's id of each stored node, with the table of ranks; None in input order, and without
+        types, where the graph file has them.
     visits : FileEntry or None
         In how many sampled mini-batches each node was.
     id_map : FileEntry or None
@@ -288,11 +288,6 @@ class Layout:
     out_graph = "graph_out.gl"  # of the out-neighbours beside in-neighbours
     extras = "extras.gd"  # of what has no row for each node or edge
 
-    @property
-    def order_in_graph(self) -> bool:
-        """Whether the order of nodes is stored in the graph file; else each node type has one."""
-        return not self.is_typed
-
     def graph(self, edge_type: EdgeType = EDGES) -> str:
         """File of the neighbour lists: "graph.gl", or "author__writes__paper.gl"."""
         return self._file(edge_type, "gl") if self.is_typed else "graph.gl"
@@ -313,17 +308,9 @@ class Layout:
             return self._file([types], f"split_{split}.gd")
         return self._file(types, f"{'' if self.is_typed else 'edge_'}split_{split}.gd")
 
-    def ids(self, node_type: str) -> str:
-        """File with the user's ids of stored nodes, where the graph file does not have them."""
-        return self._file([node_type], "ids.gd")
-
-    def visits(self, node_type: str = NODES) -> str:
-        """File with the visit counts of nodes."""
-        return self._file([node_type], "visits.gd")
-
-    def id_map(self, node_type: str = NODES) -> str:
-        """File with the user's own ids of nodes."""
-        return self._file([node_type], "id_map.gd")
+    def of_nodes(self, node_type: str, what: Literal["ids", "visits", "id_map"]) -> str:
+        """File of what `NodeTable` has by this name."""
+        return self._file([node_type], f"{what}.gd")
 
     def _file(self, types: Sequence[str], name: str) -> str:
         if not self.is_typed:
@@ -547,14 +534,17 @@ def open_build(
     FileNotFoundError, FormatError
         As `read_manifest`, and whatever `open_files` raises.
     """
-    for _ in range(_MOST_TRIES):
+
+    def files_now() -> tuple[Manifest, list[Path]]:
         manifest = read_manifest(folder)
-        found = [entry.resolve(Path(folder)) for entry in manifest.entries()]
+        return manifest, [entry.resolve(Path(folder)) for entry in manifest.entries()]
+
+    for _ in range(_MOST_TRIES):
+        manifest, found = files_now()
         try:
             opened = open_files(manifest)
         except (OSError, ValueError):
-            is_same = read_manifest(folder) == manifest
-            if is_same and found == [e.resolve(Path(folder)) for e in manifest.entries()]:
+            if files_now() == (manifest, found):
                 raise
         else:
             if read_manifest(folder) == manifest:

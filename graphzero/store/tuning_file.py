@@ -22,6 +22,7 @@ from graphzero.errors import user_line
 from graphzero.store.format import PAGE_BYTES
 from graphzero.store.manifest import read_fields
 from graphzero.store.outputs import replaced_file
+from graphzero.units import available_processors
 
 _CPU_INFO = Path("/proc/cpuinfo")
 _BLOCK_DEVICES = Path("/sys/dev/block")
@@ -57,29 +58,21 @@ def this_machine(folder: str | os.PathLike[str] | None) -> Machine:
     """The machine that this process runs on, with the disk that holds a folder."""
     import psutil  # which `import graphzero` does without
 
-    has_affinity = hasattr(os, "sched_getaffinity")
-    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count()
     disk, mount = (None, None) if folder is None else (disk_of(folder), mount_of(folder))
     model = None if disk is None else _disk_model(disk)
     memory = int(psutil.virtual_memory().total)
-    return Machine(_cpu_name(), cores, memory, model, mount and mount.fstype)
-
-
-_LABELS = {
-    **{"cpu": "processor", "cores": "number of processors", "memory": "bytes of memory"},
-    **{"disk": "disk", "file_system": "file system"},
-}
+    return Machine(_cpu_name(), available_processors(), memory, model, mount and mount.fstype)
 
 
 def machine_differences(one: Machine, other: Machine) -> list[str]:
     """In what `one` differs from `other`, in words; what is unknown of either is not compared."""
     found = []
-    for name, label in _LABELS.items():
-        here, there = getattr(one, name), getattr(other, name)
+    for name, here in asdict(one).items():
+        there = getattr(other, name)
         if None in (here, there) or here == there:
             continue
         if name != "memory" or abs(here - there) > _SAME_MEMORY * there:
-            found.append(f"{label} {here}, not {there}")
+            found.append(f"{name.replace('_', ' ')} {here}, not {there}")
     return found
 
 
@@ -132,8 +125,7 @@ def _disk_model(disk: Path) -> str:
 
 TUNING_NAME = "tuning.json"
 _FORMAT, _VERSION = "graphzero-tuning", 1
-_MOST_BYTES = 16 << 20
-_WRONG = (ValueError, TypeError, RecursionError)
+_WRONG = (OSError, ValueError, TypeError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -193,32 +185,27 @@ def read_tuning(folder: str | os.PathLike[str]) -> Tuning | None:
         corrupt, of something else, or of a later version.
     """
     path = Path(folder) / TUNING_NAME
+    if not path.is_file():  # nor a pipe, which would wait for its writer
+        return None
     try:
-        if not path.is_file():  # nor a pipe, which would wait for its writer
-            return None
-        if path.stat().st_size > _MOST_BYTES:
-            raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
-        return _parse(path, _content_of(path))
-    except (OSError, *_WRONG) as error:
+        content = _content_of(path)
+        if content.get("version") != _VERSION:
+            raise ValueError(f"its version is {content.get('version')!r:.80}, and not {_VERSION}")
+        found = read_fields(Tuning, {**content, "path": os.fspath(path), "content": content})
+        datetime.fromisoformat(found.date)
+        # these are printed and logged, and must not draw on a terminal
+        shown = (*asdict(found.machine).values(), *found.prefetch, *found.prefetch.values())
+        texts = " ".join(map(str, shown))
+        if not texts.isprintable():
+            raise ValueError(f"it has {texts!a:.80}, which cannot be printed")
+        return found
+    except _WRONG as error:
         warnings.warn(
             f"{path} is ignored: {error}; remove it, and run graphzero tune again",
             UserWarning,
             stacklevel=user_line(),
         )
         return None
-
-
-def _parse(path: Path, content: dict[str, Any]) -> Tuning:
-    if content.get("version") != _VERSION:
-        raise ValueError(f"its version is {content.get('version')!r:.80}, and not {_VERSION}")
-    found = read_fields(Tuning, {**content, "path": os.fspath(path), "content": content})
-    datetime.fromisoformat(found.date)
-    # these are printed and logged, and must not draw on a terminal
-    shown = (*asdict(found.machine).values(), *found.prefetch, *found.prefetch.values())
-    texts = " ".join(map(str, shown))
-    if not texts.isprintable():
-        raise ValueError(f"it has {texts!a:.80}, which cannot be printed")
-    return found
 
 
 def tuning_content(machine: Machine, **content: Any) -> dict[str, Any]:
@@ -245,16 +232,6 @@ def write_tuning(path: str | os.PathLike[str], content: Mapping[str, Any]) -> No
         file.write((json.dumps(content, indent=2) + "\n").encode())
 
 
-def remove_tuning(folder: str | os.PathLike[str]) -> None:
-    """Removes the file, which other files than those that were tuned make useless.
-
-    Another program's file of this name stays.
-    """
-    path = Path(folder) / TUNING_NAME
-    if _is_ours(path):
-        path.unlink(missing_ok=True)
-
-
 def require_replaceable(path: str | os.PathLike[str]) -> None:
     """Refuses to write where there is a file that no `tune` has written, and that is not empty.
 
@@ -264,9 +241,12 @@ def require_replaceable(path: str | os.PathLike[str]) -> None:
         With the path.
     """
     where = Path(path)
-    if where.exists() and where.stat().st_size > 0 and not _is_ours(where):
+    try:
+        if where.exists() and where.stat().st_size > 0:
+            _content_of(where)
+    except _WRONG as error:
         reason = "graphzero tune did not write this file: rename it, or write to another with --out"
-        raise FileExistsError(errno.EEXIST, reason, os.fspath(path))
+        raise FileExistsError(errno.EEXIST, reason, os.fspath(path)) from error
 
 
 def _content_of(path: Path) -> dict[str, Any]:
@@ -274,10 +254,3 @@ def _content_of(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise ValueError("graphzero has not written it")
     return content
-
-
-def _is_ours(path: Path) -> bool:
-    try:
-        return path.is_file() and bool(_content_of(path))
-    except (OSError, *_WRONG):
-        return False

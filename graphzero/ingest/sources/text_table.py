@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.csv
 
 from graphzero._core import PARSE_PADDING, PARSED_DTYPES, parse_records
-from graphzero.ingest.sort import available_processors
 from graphzero.ingest.sources.table import (
     IDS,
     Chunk,
@@ -27,6 +26,7 @@ from graphzero.ingest.sources.table import (
     is_target_name,
     looks_like_name,
 )
+from graphzero.units import available_processors
 
 # --- compressed files
 
