@@ -18,10 +18,10 @@ import graphzero as gz
 
 
 def scores(rows, context):
-    """The products of the first node of every window with each other one, in each walk."""
-    windows = rows.shape[1] - context + 1
-    first = rows[:, :windows]
-    return torch.stack([(first * rows[:, k : k + windows]).sum(-1) for k in range(1, context)])
+    """The products of the first node of every window with each other one, (num_walks, pairs)."""
+    first, other = torch.ones(rows.shape[1], rows.shape[1]).triu(1).tril(context - 1).nonzero().T
+    is_in_window = first <= rows.shape[1] - context  # later ones begin no whole window
+    return (rows @ rows.mT)[:, first[is_in_window], other[is_in_window]]
 
 
 def skip_gram_loss(table, pos_rw, neg_rw, context):
