@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import struct
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -274,21 +273,7 @@ def record_arrays(made: Builds) -> None:
         made.add(f"scipy's {kind}", made.path("a.npz"))
         made.add(f"scipy's {kind}, no weights", made.path("a.npz"), weight=False)
     by_source = edges[np.argsort(edges[:, 0], kind="stable")]
-    write_graph02(made.path("old.gl"), by_source)
-    features = made.path("old.gd")
-    features.write_bytes(struct.pack("<8sIIQQ", b"GZDATA26", 0, 2, *X.shape) + X.tobytes())
-    made.add("0.2", made.path("old.gl"), features)
-
-
-def write_graph02(path: Path, by_source: Any) -> None:
-    """A ``.gl`` file of graphzero 0.2 without weights."""
-    degrees = np.bincount(by_source[:, 0], minlength=NODES)
-    indptr = np.concatenate([[0], np.cumsum(degrees)]).astype("<u8").tobytes()
-    start = -(-(64 + len(indptr)) // 64) * 64
-    counts = (len(indptr), 8 * len(by_source), 64, start, NODES, len(by_source), 0)
-    head = struct.pack("<8s7Q", b"graphlit", *counts) + indptr
-    targets = by_source[:, 1].astype("<u8").tobytes()
-    path.write_bytes(head + bytes(start - len(head)) + targets)
+    made.add("0.2", {"edge_index": by_source.T}, X)  # as docs/ingest.md reads such files
 
 
 def record_memory(made: Builds) -> None:

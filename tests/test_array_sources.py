@@ -100,31 +100,14 @@ def test_a_matrix_says_how_many_nodes_each_end_has(tmp_path: Path) -> None:
         build_dataset(tmp_path / "t", {("a", "to", "b"): matrix}, nodes=nodes)
 
 
-def test_files_of_graphzero_02(tmp_path: Path, refused: Any) -> None:
-    """The layout is that of files which graphzero 0.2.0 has written."""
-    heads = (b"graphlit", 56, 24, 64, 128, 6, 3)
-    body = struct.pack("<7Q8x3Q", *(0, 1, 2, 2, 2, 2, 3), *(1, 2, 0))
-    weights = bytes(40) + struct.pack("<3f", 0.5, 1.5, 2.5)
-    whole = struct.pack("<8s7Q", *heads, 1) + body + weights
-    (tmp_path / "w.gl").write_bytes(whole)
-    rows = np.arange(12, dtype=np.float64).reshape(6, 2)
-    (tmp_path / "x.gd").write_bytes(struct.pack("<8sIIQQ", b"GZDATA26", 0, 3, 6, 2) + bytes(rows))
-    edges = np.array([[0, 1, 5], [1, 2, 0]])
-    build_dataset(tmp_path / "p", {"edge_index": edges}, rows, weight=[0.5, 1.5, 2.5])
-    build_dataset(tmp_path / "b", tmp_path / "w.gl", tmp_path / "x.gd")
-    assert contents(tmp_path / "p") == contents(tmp_path / "b")
-    for end in (8, 63, 100, 150, 190):
-        (tmp_path / "t.gl").write_bytes(whole[:end])
-        refused(r"t\.gl is (truncated|not a \.gl file)", tmp_path / "t.gl")
-    (tmp_path / "t.gl").write_bytes(whole[:8] + bytes(8) + whole[16:])
-    refused("its header contradicts itself", tmp_path / "t.gl")
-    (tmp_path / "t.gd").write_bytes(struct.pack("<8sIIQQ", b"GZDATA26", 0, 9, 6, 2) + bytes(96))
-    refused("it has dtype code 9", edges.T, tmp_path / "t.gd")
-    for inputs in ((tmp_path / "b" / "graph.gl",), (edges.T, tmp_path / "b" / "features.gd")):
-        refused(r"is a file of this version.*graphzero\.reorder", *inputs)
-
-
 # --- what cannot be read
+
+
+@pytest.mark.parametrize("name", ["old.gl", "old.gd"])
+def test_files_that_are_not_read_name_the_way_out(refused: Any, name: str) -> None:
+    refused(rf"^{name} is not read: .*graphzero 0\.2, build again .* docs/ingest\.md", name)
+    refused(f"^{name} is not read", EDGE_INDEX, name)
+    refused(f"^{name} is not read", EDGE_INDEX, weight=name)
 
 
 def test_npz_cut_at_any_byte(tmp_path: Path, refused: Any) -> None:

@@ -25,6 +25,7 @@ from graphzero.ingest.sources.sparse_matrix import (
 )
 from graphzero.ingest.sources.table import (
     CONTAINERS,
+    NOT_READ,
     chunks_of,
     is_chunks,
     is_scipy,
@@ -32,7 +33,7 @@ from graphzero.ingest.sources.table import (
     split_member,
 )
 from graphzero.ingest.sources.tables import note_input
-from graphzero.store.format import BFLOAT16, MAGIC
+from graphzero.store.format import BFLOAT16
 
 Array = npt.NDArray[Any]
 _SHOWN = 1000  # characters of a list of arrays
@@ -225,52 +226,6 @@ def _tensor(path: Path, name: str, data: int, **entry: Any) -> StoredArray:
     return StoredArray(path, name, tuple(shape), kind, read)
 
 
-# --- files of graphzero 0.2, as 0.2.0 itself wrote them
-#
-# A .gl has 64 bytes, "graphlit" and seven uint64 (bytes of the row pointers and of the neighbours,
-# where each begins, nodes, stored edges, whether there are weights), then uint64 row pointers,
-# uint64 neighbours and float32 weights, each from a multiple of 64 bytes. A .gd has 32 bytes,
-# "GZDATA26", a uint32 0, a uint32 dtype code, uint64 rows and columns, then the rows.
-
-_GRAPH_02 = struct.Struct("<8s7Q")
-_ROWS_02 = struct.Struct("<8sIIQQ")
-_DTYPES_02 = {0: "<i4", 1: "<i8", 2: "<f4", 3: "<f8"}
-
-
-def _header_02(path: Path, kind: struct.Struct, magic: bytes) -> tuple[int, ...]:
-    with open(path, "rb") as file:
-        head = file.read(kind.size)
-    if head[:8] in MAGIC.values():
-        raise ValueError(
-            f"{path} is a file of this version, part of a dataset already: graphzero.open opens "
-            f"its folder, and graphzero.reorder writes it in another order"
-        )
-    if len(head) < kind.size or head[:8] != magic:
-        raise ValueError(f"{path} is not a {path.suffix} file of graphzero 0.2")
-    return kind.unpack(head)[1:]
-
-
-def _graph_02(path: Path) -> SparseMatrix:
-    """The stored edges of a ``.gl`` file, which has both directions of an undirected edge."""
-    fields = _header_02(path, _GRAPH_02, b"graphlit")
-    pointer_bytes, index_bytes, pointers_at, indices_at, nodes, edges, weighted = fields
-    if (pointer_bytes, index_bytes) != (8 * (nodes + 1), 8 * edges):
-        raise ValueError(f"{path} is damaged: its header contradicts itself; convert again")
-    pointers = _mapped(path, "<u8", pointers_at, (nodes + 1,))
-    indices = _mapped(path, "<u8", indices_at, (edges,))
-    weights_at = -(-(indices_at + index_bytes) // 64) * 64
-    weights = _mapped(path, "<f4", weights_at, (edges,)) if weighted else None
-    parts = {"indptr": pointers, "indices": indices, "data": weights}
-    return SparseMatrix(os.fspath(path), "csr", (nodes, nodes), parts.get)
-
-
-def _rows_02(path: Path) -> npt.NDArray[Any]:
-    _, code, rows, columns = _header_02(path, _ROWS_02, b"GZDATA26")
-    if code not in _DTYPES_02:
-        raise ValueError(f"{path} is damaged: it has dtype code {code}; convert again")
-    return _mapped(path, _DTYPES_02[code], _ROWS_02.size, (rows, columns))
-
-
 # --- which array a value is
 
 
@@ -358,10 +313,8 @@ def _open_file(value: str | os.PathLike[str], names: Sequence[str]) -> Array | S
     path, member = split_member(value)
     note_input(path)
     suffix = path.suffix.lower()
-    if suffix == ".gl":
-        return _graph_02(path)
-    if suffix == ".gd":
-        return _rows_02(path)
+    if suffix in NOT_READ:
+        raise ValueError(f"{path} is not read: {NOT_READ[suffix].format(path=path)}")
     if suffix not in CONTAINERS:
         return load_npy(path)
     several = {".npz": npz_arrays, ".safetensors": _safetensors_arrays}.get(suffix, _torch_arrays)

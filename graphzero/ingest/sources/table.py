@@ -410,7 +410,12 @@ def reading(name: object, what: str) -> Iterator[None]:
 
 
 CONTAINERS = (".npz", ".pt", ".pth", ".safetensors")
-_ARRAY_SUFFIXES = (".npy", ".gl", ".gd", *CONTAINERS)
+_OF_02 = (
+    "if it was written by graphzero 0.2, build again from what it was made of, or read it as "
+    "docs/ingest.md shows; graphzero.open opens the folder of a dataset"
+)
+NOT_READ = {".gl": _OF_02, ".gd": _OF_02}  # and the way out
+_ARRAY_SUFFIXES = (".npy", *CONTAINERS, *NOT_READ)
 _WITH_MEMBER = re.compile(r"(.*?(?:\.npz|\.pth?|\.safetensors)):(.+)", re.I | re.S)
 
 
