@@ -26,6 +26,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import recorded_builds as builds
 import safetensors.numpy
+import safetensors.torch
 import scipy.sparse
 import torch
 from recorded_builds import EDGES, NODES, of_folder
@@ -266,7 +267,8 @@ def record_arrays(made: Builds) -> None:
     path = made.path("data.safetensors")
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     safetensors.numpy.save_file(arrays, path)
-    made.add("safetensors", f"{path}:edge_index", f"{path}:node_feat", f"{path}:labels")
+    found = safetensors.torch.load_file(path)
+    made.add("safetensors", found["edge_index"], found["node_feat"], found["labels"])
     sparse = scipy.sparse.coo_array((WEIGHT, edges.T), shape=(NODES, NODES))
     for kind in ("coo", "csr", "csc"):
         scipy.sparse.save_npz(made.path("a.npz"), scipy.sparse.coo_matrix(sparse).asformat(kind))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import struct
@@ -179,53 +178,6 @@ def _begin_of_member(path: Path, info: zipfile.ZipInfo) -> int:
     return info.header_offset + _LOCAL_HEADER_BYTES + int(sum(lengths))
 
 
-# --- .safetensors: 8 bytes with the length of a JSON header, the header, and the tensors one after
-# the other, in C order and little-endian (https://github.com/huggingface/safetensors#format)
-
-_MOST_HEADER_BYTES = 100_000_000  # what the format's own library accepts
-_DTYPES: dict[str, np.dtype[Any]] = {
-    "BOOL": np.dtype(np.bool_),
-    "BF16": BFLOAT16,
-    **{f"{kind}{bits}": np.dtype(f"<{kind.lower()}{bits // 8}")
-       for kind, sizes in (("U", (8, 16, 32, 64)), ("I", (8, 16, 32, 64)), ("F", (16, 32, 64)))
-       for bits in sizes},
-}  # fmt: skip
-
-
-def _safetensors_arrays(path: Path) -> list[StoredArray]:
-    """The tensors of a ``.safetensors`` file."""
-    with open(path, "rb") as file, reading(path, "safetensors file"):
-        length = int.from_bytes(file.read(8), "little")
-        size = os.fstat(file.fileno()).st_size - 8 - length
-        if not 2 <= length <= _MOST_HEADER_BYTES or size < 0:
-            raise ValueError(f"its header would have {length:,} bytes")
-        header = json.loads(file.read(length))
-        header.pop("__metadata__", None)
-        ends = [entry["data_offsets"] for entry in header.values()]
-        if sum(end - begin for begin, end in ends) != size:
-            raise ValueError(f"its tensors do not have the {size:,} bytes that are there")
-        return [_tensor(path, name, 8 + length, **entry) for name, entry in header.items()]
-
-
-def _tensor(path: Path, name: str, data: int, **entry: Any) -> StoredArray:
-    kind, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
-    dtype = _DTYPES.get(kind)
-    counts = [*shape, begin, end]
-    if not all(type(count) is int and count >= 0 for count in counts) or (
-        dtype is not None and math.prod(shape) * dtype.itemsize != end - begin
-    ):
-        raise ValueError(f"{name!r} is no tensor of type {kind} and shape {shape}")
-
-    def read() -> Array:
-        if dtype is None:
-            raise ValueError(
-                f"{path}:{name} has dtype {kind}, which cannot be stored: convert it first"
-            )
-        return _mapped(path, dtype, data + begin, tuple(shape))
-
-    return StoredArray(path, name, tuple(shape), kind, read)
-
-
 # --- which array a value is
 
 
@@ -314,11 +266,10 @@ def _open_file(value: str | os.PathLike[str], names: Sequence[str]) -> Array | S
     note_input(path)
     suffix = path.suffix.lower()
     if suffix in NOT_READ:
-        raise ValueError(f"{path} is not read: {NOT_READ[suffix].format(path=path)}")
+        raise ValueError(f"{path} is not read: {NOT_READ[suffix].format(path=str(path))}")
     if suffix not in CONTAINERS:
         return load_npy(path)
-    several = {".npz": npz_arrays, ".safetensors": _safetensors_arrays}.get(suffix, _torch_arrays)
-    arrays = several(path)
+    arrays = npz_arrays(path) if suffix == ".npz" else _torch_arrays(path)
     by_name = {one.name: one.read for one in arrays}
     if member is None and suffix == ".npz" and {"format", "shape", "data"} <= by_name.keys():
         return matrix_of_arrays(os.fspath(path), by_name)
