@@ -144,7 +144,8 @@ def record_text(made: Builds) -> None:
     for i in range(2):
         path = made.path(f"years/year={2020 + i}/a.csv")
         path.write_bytes(lines(*pairs, header="src,dst"))
-    made.add("partitions", made.path("years"), timestamp="year")
+    years = pa.dataset.dataset(made.path("years"), partitioning="hive", format="csv")
+    made.add("partitions", years, timestamp="year")
     nodes = made.path("nodes.csv")
     nodes.write_bytes(lines(ORDER, *X[ORDER].T.tolist(), header="id,a,b,c"))
     labels = made.path("labels.csv")
@@ -188,7 +189,8 @@ def record_arrow(made: Builds) -> None:
         path = made.path(f"years/year={2020 + i}/a.parquet")
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table("src", "dst"), path)
-    made.add("partitions", made.path("years"), timestamp="year")
+    years = pa.dataset.dataset(made.path("years"), partitioning="hive")
+    made.add("partitions", years, timestamp="year")
     kinds = pa.table(
         {
             "src": pa.array(FRAME["src"].astype(np.uint8)),

@@ -16,6 +16,7 @@ from typing import Any
 import compressed
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
@@ -168,8 +169,8 @@ FOLDERS: list[tuple[dict[str, Any], str]] = [
         "d/b.parquet: the target id has type string",
     ),
     ({"a.parquet": edge_table(), "b.parquet": TWO_OF_A_NAME}, "the columns src, dst, src"),
-    ({"y=1/a.parquet": edge_table(), "z=2/b.parquet": edge_table()}, "different partitions"),
-    ({"y=1/a.csv": "0,1\n"}, "over files without a header"),
+    ({"y=1/a.parquet": edge_table()}, r"d/y=1/a.parquet is in .*dataset\('.*/d', partitioning='hi"),
+    ({"a.csv": TEXT, "b/y=1/a.csv": TEXT}, "d/b/y=1/a.csv is in .* with format='csv' for text"),
     ({"a.mtx": "0 1\n"}, "a.mtx: the name does not end in .csv"),
 ]
 
@@ -200,14 +201,14 @@ def test_files_come_in_natural_order(tmp_path: Path) -> None:
         tmp_path,
         {"_SUCCESS": "", ".a.csv.crc": "", ".hidden.csv": "", ".x/a.csv": "", "_metadata": ""},
     )
-    found = [part.path.relative_to(tmp_path).as_posix() for part in files_of(tmp_path)]
+    found = [path.relative_to(tmp_path).as_posix() for path in files_of(tmp_path)]
     assert found == names
-    found = [part.path.name for part in files_of(str(tmp_path / "part-*.csv"))]
+    found = [path.name for path in files_of(str(tmp_path / "part-*.csv"))]
     assert found == names[:3]
-    assert [part.path.name for part in files_of(str(tmp_path / "**" / "a.csv"))] == ["a.csv"] * 2
+    assert [path.name for path in files_of(str(tmp_path / "**" / "a.csv"))] == ["a.csv"] * 2
     odd = tmp_path / "odd[1].csv"  # a name, not a pattern
     odd.write_text(TEXT)
-    assert [part.path for part in files_of(odd)] == [odd]
+    assert files_of(odd) == [odd]
 
 
 def test_rows_of_several_files_are_located(tmp_path: Path, refused: Any) -> None:
@@ -238,19 +239,21 @@ def test_list_columns(tmp_path: Path, refused: Any, values: Any, message: str) -
 DAY = datetime.datetime(2020, 1, 1)
 
 
-def test_partitions_are_columns(tmp_path: Path) -> None:
-    names = [f"year={year}/kind={kind}/p.parquet" for year in (2019, 2020) for kind in "ab"]
-    write(tmp_path / "e", dict.fromkeys(names, edge_table()))
-    build_dataset(tmp_path / "d", tmp_path / "e", timestamp="year", order="input", edge_ids=True)
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_partitions_are_columns_of_a_dataset(tmp_path: Path, refused: Any, kind: str) -> None:
+    names = [f"year={year}/kind={name}/p.{kind}" for year in (2019, 2020) for name in "ab"]
+    content = edge_table() if kind == "parquet" else "src,dst\n0,1\n1,2\n2,0\n3,1\n"
+    write(tmp_path / "e", dict.fromkeys(names, content))
+    for source in (tmp_path / "e", f"{tmp_path}/e/*/*/p.*", f"file://{tmp_path}/e"):
+        refused("is in a folder of a partition", source, timestamp="year")
+        refused("is in a folder of a partition", source)
+    dataset = pyarrow.dataset.dataset(tmp_path / "e", partitioning="hive", format=kind)
+    build_dataset(tmp_path / "d", dataset, timestamp="year", order="input", edge_ids=True)
     _, arrays = read_file(tmp_path / "d" / "graph.gl")
     years = np.repeat([2019, 2020], 8)
     np.testing.assert_array_equal(arrays["times"], years[arrays["edge_ids"]])
-    with pytest.raises(ValueError, match="kind|'a'"):
-        build_dataset(tmp_path / "d", tmp_path / "e", timestamp="kind")
-    # a column of the files counts more than their folder
-    write(tmp_path / "t", {"time=1/p.parquet": edge_table(time=[5, 6, 7, 8])})
-    build_dataset(tmp_path / "d", tmp_path / "t")
-    assert sorted(read_file(tmp_path / "d" / "graph.gl")[1]["times"]) == [5, 6, 7, 8]
+    with pytest.raises(ValueError, match="the timestamp has type string"):
+        build_dataset(tmp_path / "d", dataset, timestamp="kind")
 
 
 @pytest.mark.parametrize(

@@ -379,7 +379,7 @@ def _open_arrays(value: Any, label: str, names: Sequence[str], dtype: np.dtype[A
                 f"{label}: {table.name} has {_kind_of(table)}, {tables[0].name} has "
                 f"{_kind_of(tables[0])}: the parts of one attribute must be alike"
             )
-    return _whole(PartTable(label, tables, [{}] * len(tables)) if several else tables[0], dtype)
+    return _whole(PartTable(label, tables) if several else tables[0], dtype)
 
 
 def _kind_of(table: Table) -> str:
