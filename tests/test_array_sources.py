@@ -120,6 +120,15 @@ def test_files_that_are_not_read_name_the_way_out(refused: Any, name: str) -> No
     refused(message, [["a", "b"]], splits={"train": name}, ids="map")
 
 
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_files_of_sparse_matrices_name_the_way_out(tmp_path: Path, refused: Any) -> None:
+    path = tmp_path / "m.npz"
+    sp.save_npz(path, sp.csr_matrix(MATRIX))
+    refused(r"m\.npz is a sparse .*: give scipy\.sparse\.load_npz\('.*m\.npz'\)", path)
+    torch.save({"m": torch.ones(3, 3).to_sparse_csr()}, tmp_path / "m.pt")
+    refused(r"m\.pt:m is a sparse tensor: .* as torch\.load\(path\) returns", tmp_path / "m.pt")
+
+
 def test_npz_cut_at_any_byte(tmp_path: Path, refused: Any) -> None:
     np.savez_compressed(tmp_path / "whole.npz", e=EDGE_INDEX[:, :100])
     whole, path = (tmp_path / "whole.npz").read_bytes(), tmp_path / "e.npz"
@@ -250,11 +259,6 @@ def test_matrices_that_are_no_edges(refused: Any) -> None:
     refused("a BSR matrix", blocks)
 
 
-def damaged(name: str, values: Any) -> Any:
-    parts = {"indptr": [0, 2, 3, 5], "indices": [0, 1, 2, 0, 1], "data": [1.0] * 5, name: values}
-    return {"format": b"csr", "shape": [3, 3], **{key: np.array(v) for key, v in parts.items()}}
-
-
 @pytest.mark.parametrize(
     ("name", "values", "message"),
     [
@@ -267,17 +271,14 @@ def damaged(name: str, values: Any) -> Any:
         ("indices", [0, 1, 2, 0, 3], "target id 3 is out of range for 3 nodes"),
         ("indices", [0, 1, 2, 0, -1], "-1 is not a target id"),
         ("data", [1.0, 2.0], r"an array of shape \(2,\) in place of \(5,\)"),
-        ("shape", [3, -3], "its shape is"),
-        ("shape", [3, 3, 3], "edges are a matrix"),
-        ("shape", [1 << 40, 1 << 40], r"in place of \(1099511627777,\)"),
-        ("format", b"xyz", "is a XYZ matrix"),
+        ("_shape", (1 << 40, 1 << 40), r"in place of \(1099511627777,\)"),
     ],
 )
-def test_damaged_matrices(
-    tmp_path: Path, refused: Any, name: str, values: Any, message: str
-) -> None:
-    np.savez_compressed(tmp_path / "m.npz", **damaged(name, values))
-    refused(rf"m\.npz.*{message}", tmp_path / "m.npz")
+def test_damaged_matrices(refused: Any, name: str, values: Any, message: str) -> None:
+    """SciPy checks little of what a file holds, and nothing of what is changed later."""
+    matrix = sp.csr_array(([1.0] * 5, [0, 1, 2, 0, 1], [0, 2, 3, 5]), shape=(3, 3))
+    setattr(matrix, name, values if name == "_shape" else np.array(values))
+    refused(message, matrix)
 
 
 PAIR = (np.array([0, 1, 2]), np.array([1, 2, 0]))

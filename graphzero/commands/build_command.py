@@ -53,8 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         source,
         "--edges FILE",
         "text (also .gz, .zst, .bz2, .xz), Parquet or Arrow; a folder or 'part-*.csv' for several "
-        "files; .npy, .npz or .pt, of which FILE:NAME is one array; or a sparse matrix of SciPy "
-        "(.npz)",
+        "files; .npy, .npz or .pt, of which FILE:NAME is one array",
     )
     add_option(
         source,

@@ -17,11 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.ingest.sort import bytes_of, new_spool
-from graphzero.ingest.sources.sparse_matrix import (
-    SparseMatrix,
-    matrix_of_arrays,
-    matrix_of_scipy,
-)
+from graphzero.ingest.sources.sparse_matrix import SparseMatrix, matrix_of_scipy
 from graphzero.ingest.sources.table import (
     CONTAINERS,
     NOT_READ,
@@ -252,7 +248,7 @@ def _open(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
     if is_tensor(value):
         from graphzero.ingest.sources import torch_file
 
-        return torch_file.array_of(value, what)
+        return torch_file.open_tensor(value, what)
     if any(hasattr(type(value), name) for name in ("columns", "column_names")):  # would be lost
         raise ValueError(
             f"{what} is a {type(value).__name__}, whose columns have names, and it is not read as "
@@ -261,7 +257,7 @@ def _open(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
     return np.asarray(value)
 
 
-def _open_file(value: str | os.PathLike[str], names: Sequence[str]) -> Array | SparseMatrix:
+def _open_file(value: str | os.PathLike[str], names: Sequence[str]) -> Array:
     path, member = split_member(value)
     note_input(path)
     suffix = path.suffix.lower()
@@ -270,12 +266,14 @@ def _open_file(value: str | os.PathLike[str], names: Sequence[str]) -> Array | S
     if suffix not in CONTAINERS:
         return load_npy(path)
     arrays = npz_arrays(path) if suffix == ".npz" else _torch_arrays(path)
-    by_name = {one.name: one.read for one in arrays}
-    if member is None and suffix == ".npz" and {"format", "shape", "data"} <= by_name.keys():
-        return matrix_of_arrays(os.fspath(path), by_name)
-    if member is None and list(by_name) == [""]:  # a file that is one tensor
+    stored = [one.name for one in arrays]
+    if member is None and {"format", "shape", "data"} <= set(stored):
+        raise ValueError(
+            f"{path} is a sparse matrix of SciPy: give scipy.sparse.load_npz({str(path)!r})"
+        )
+    if member is None and stored == [""]:  # a file that is one tensor
         names = [""]
-    found: Array | SparseMatrix = _chosen(path, arrays, member, names).read()
+    found: Array = _chosen(path, arrays, member, names).read()
     return found
 
 
@@ -284,7 +282,7 @@ def _torch_arrays(path: Path) -> list[StoredArray]:
 
     found = []
     for name, value in torch_file.tensors_in(path).items():
-        read = partial(torch_file.array_of, value, f"{path}:{name}" if name else str(path))
+        read = partial(torch_file.array_of_tensor, value, f"{path}:{name}" if name else str(path))
         dtype = str(value.dtype).removeprefix("torch.")
         found.append(StoredArray(path, name, tuple(value.shape), dtype, read))
     return found

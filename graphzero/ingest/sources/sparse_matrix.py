@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from graphzero.ingest.sources.table import (
     Chunk,
     Column,
     pieces_of,
-    reading,
     require_whole,
 )
 
@@ -121,17 +120,3 @@ def matrix_of_scipy(value: Any, name: str) -> SparseMatrix:
     if value.format in ("lil", "dok"):  # lists and dictionaries of Python
         value = value.tocoo()
     return SparseMatrix(name, value.format, value.shape, lambda part: getattr(value, part))
-
-
-def matrix_of_arrays(name: str, read: Mapping[str, Callable[[], Any]]) -> SparseMatrix:
-    """A matrix by what reads the arrays of a file of ``scipy.sparse.save_npz``."""
-    kind, shape = read["format"](), read["shape"]()
-    text = kind.astype(np.str_).item() if kind.size == 1 and kind.dtype.kind in "SU" else ""
-    if shape.ndim != 1 or shape.dtype.kind not in "iu" or (shape < 0).any():
-        raise ValueError(f"{name} is not a sparse matrix: its shape is {shape}")
-
-    def part(one: str) -> npt.NDArray[Any]:
-        with reading(name, "file of scipy.sparse.save_npz"):
-            return read[one]()  # type: ignore[no-any-return]
-
-    return SparseMatrix(name, text, shape.tolist(), part)
