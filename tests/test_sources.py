@@ -316,6 +316,8 @@ def test_pandas(tmp_path: Path, refused: Any) -> None:
     mixed = edges.assign(dst=[0] * 4).astype({"dst": object})
     mixed.loc[3, "dst"] = "x"
     refused("target id has type null", mixed)
+    late = pd.DataFrame({"id": range(2000), "a": pd.Series([7] * 1999 + [1.5], dtype=object)})
+    refused("cannot be read: .*1.5", PAIRS, late)
     build_dataset(tmp_path / "nan", PAIRS, x.assign(a=[1, np.nan, 3, 4]))  # a number
     assert np.isnan(read_file(tmp_path / "nan" / "features.gd")[1]["rows"]).sum() == 1
 

@@ -388,6 +388,10 @@ def _pandas_array(column: Any, kind: pa.DataType | None) -> pa.Array:
     # NaN among NumPy's numbers is a number, and not an empty cell.
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf":
         return pa.array(np.ascontiguousarray(column.to_numpy()), type=kind, from_pandas=False)
+    if column.dtype == object and kind is not None and pa.types.is_integer(kind):
+        found = pa.array(column, from_pandas=True)
+        if pa.types.is_floating(found.type):  # with type= Arrow cuts off fractions
+            return found.cast(kind)
     array = pa.array(column, type=kind, from_pandas=True)
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
