@@ -325,8 +325,8 @@ def record_memory(made: Builds) -> None:
         made.add(f"nodes, {name}", edges, kind(columns), kind(labels))
     made.add("nodes, series", edges, labels=pd.Series(Y), nodes={"z": pl.Series(Y.tolist())})
     made.add("pairs", ((edges[i : i + 70, 0], edges[i : i + 70, 1]) for i in range(0, 500, 70)))
-    made.add("arrays", iter(np.array_split(edges, 7)))
-    made.add("arrays, columns", lambda: (part.T for part in np.array_split(edges, 7)))
+    made.add("arrays", iter([tuple(part.T) for part in np.array_split(edges, 7)]))
+    made.add("arrays, columns", lambda: (tuple(part.T) for part in np.array_split(edges, 7)))
     made.add(
         "iterators",
         {"edge_index": edges.T, "edge_attr": iter(np.array_split(WEIGHT, 3)), "t": iter([TIME])},

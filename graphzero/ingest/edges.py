@@ -368,7 +368,7 @@ def open_edges(
         table = open_table(source, strict=True, of="edge", text_ids=text_ids, once=once)
         found = edges_of_table(table, edge_attrs=source.edge_attrs, **columns)
     elif is_chunks(value):
-        chunks = open_chunks("edges", value, is_edge_index=is_edge_index, once=once)
+        chunks = open_chunks("edges", value, once=once)
         found = edges_of_table(chunks, edge_attrs=source.edge_attrs, **columns)
     else:
         name = fspath(value) if isinstance(value, str | PathLike) else "edges"
