@@ -145,10 +145,15 @@ def _summary(
     names = table.names
     used = [*(column.index for column in read.values()), *attributes.values()]
     rest = [index for index in range(table.width) if index not in used]
-    unasked = [index for index in rest if index not in unneeded]
-    shown = [(role, str(_place(names, column.index))) for role, column in read.items()]
+    shown = [f"{role}={_place(names, column.index)}" for role, column in read.items()]
     if attributes:
-        shown.append(("edge_attrs", ",".join(attributes)))
+        shown.append(f"edge_attrs={','.join(attributes)}")
+    clauses = [f"read {', '.join(shown)}"]
+    if rest:
+        clauses.append(f"ignored {', '.join(label_of(names, index) for index in rest)}")
+    unasked = [index for index in rest if index not in unneeded]
+    if not unasked:
+        return ReadSummary(tuple(clauses))
     example: Any = [_place(names, index) for index in unasked]
     try:
         for column in example:
@@ -156,11 +161,10 @@ def _summary(
     except ValueError:
         example = {f"attribute_{i}": column for i, column in enumerate(example)}
     return ReadSummary(
-        table.name,
-        tuple(shown),
-        tuple(label_of(names, index) for index in rest),
-        repr(example),
-        tuple(label_of(names, index) for index in unasked),
+        tuple(clauses),
+        f"{table.name} has columns that are not used: "
+        f"{', '.join(label_of(names, index) for index in unasked)}; edge_attrs={example!r} stores "
+        f"them with the edges, edge_attrs=[] says that they are not needed",
     )
 
 
