@@ -372,7 +372,7 @@ def _open_arrays(value: Any, label: str, names: Sequence[str], dtype: np.dtype[A
     for i, one in enumerate(value if several else [value]):
         where = f"{label}[{i}]" if several else label
         where = os.fspath(one) if isinstance(one, str | os.PathLike) else where
-        tables.append(_table_of_array(where, open_array(one, where, names, dtype=dtype)))
+        tables.append(_table_of_array(where, open_array(one, where, names)))
     for table in tables[1:]:
         if table.dtypes != tables[0].dtypes:
             raise ValueError(

@@ -176,10 +176,13 @@ def _begin_of_member(path: Path, info: zipfile.ZipInfo) -> int:
 
 # --- which array a value is
 
+_OF_TEXTS = (
+    ". For node ids that are texts, ids='map'; for classes that are texts, "
+    "numpy.unique(labels, return_inverse=True)[1]; for what yields arrays, iter(...) of it"
+)
 
-def open_array(
-    value: Any, what: str, names: Sequence[str] = (), *, dtype: np.dtype[Any] | None = None
-) -> Array:
+
+def open_array(value: Any, what: str, names: Sequence[str] = ()) -> Array:
     """The array that a value is or names: in memory or mapped.
 
     Parameters
@@ -190,11 +193,8 @@ def open_array(
         For messages.
     names : sequence of str
         Names of an array that is meant if the value has none, from `known_names`.
-    dtype : numpy.dtype, optional
-        What it is to become: two bytes without a meaning, as NumPy saves bfloat16, are taken for
-        it.
     """
-    found = open_edge_array(value, what, names, dtype=dtype)
+    found = open_edge_array(value, what, names)
     if isinstance(found, SparseMatrix):
         raise ValueError(
             f"{found.name} is a sparse matrix, and {what} are stored dense: give matrix.toarray() "
@@ -204,14 +204,20 @@ def open_array(
     return found
 
 
-def open_edge_array(
-    value: Any, what: str, names: Sequence[str], *, dtype: np.dtype[Any] | None = None
-) -> Array | SparseMatrix:
+def open_edge_array(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
     """`open_array` for edges, which a sparse matrix may be."""
     found = _open(value, what, names)
     if isinstance(found, SparseMatrix):
         return found
-    return _of_numbers(found, _name_of(value, what), dtype)
+    if found.dtype == BFLOAT16 or found.dtype.name == "bfloat16":
+        return found.view(BFLOAT16)
+    if found.dtype.kind in "iufb":
+        return found
+    hint = ": it must hold numbers" + (_OF_TEXTS if found.dtype.kind in "OSTU" else "")
+    if found.dtype == "V2":  # np.save stores ml_dtypes' bfloat16 so
+        view = "array.view([('bfloat16', '<u2')])"
+        hint = f", which has no meaning: if these are bfloat16, give {view}"
+    raise ValueError(f"{_name_of(value, what)} has dtype {found.dtype}{hint}")
 
 
 def open_id_array(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
@@ -286,28 +292,6 @@ def _torch_arrays(path: Path) -> list[StoredArray]:
         dtype = str(value.dtype).removeprefix("torch.")
         found.append(StoredArray(path, name, tuple(value.shape), dtype, read))
     return found
-
-
-_OF_TEXTS = (
-    ". For node ids that are texts, ids='map'; for classes that are texts, "
-    "numpy.unique(labels, return_inverse=True)[1]; for what yields arrays, iter(...) of it"
-)
-
-
-def _of_numbers(array: Array, name: str, dtype: np.dtype[Any] | None) -> Array:
-    # np.save stores ml_dtypes' bfloat16 as two bytes, as it does any other dtype of two bytes.
-    is_saved = array.dtype == "V2" and dtype == BFLOAT16
-    if is_saved or array.dtype == BFLOAT16 or array.dtype.name == "bfloat16":
-        return array.view(BFLOAT16)
-    if array.dtype.kind not in "iufb":
-        hint = ": it must hold numbers" + (_OF_TEXTS if array.dtype.kind in "OSTU" else "")
-        if array.dtype == "V2":
-            hint = (
-                ", which has no meaning: if these are bfloat16, give "
-                "array.view([('bfloat16', '<u2')]), or for features feature_dtype='bfloat16'"
-            )
-        raise ValueError(f"{name} has dtype {array.dtype}{hint}")
-    return array
 
 
 # --- iterators of chunks of rows
