@@ -267,7 +267,6 @@ def test_matrices_that_are_no_edges(refused: Any) -> None:
         ("indptr", [0, 2, 3, 4], "must begin one after the other"),
         ("indptr", [0, 2, 3, 6], "must begin one after the other"),
         ("indptr", [0, 2, 5], r"an array of shape \(3,\) in place of \(4,\)"),
-        ("indptr", [0.0, 2, 3, 5], "indices of dtype float64"),
         ("indices", [0, 1, 2, 0, 3], "target id 3 is out of range for 3 nodes"),
         ("indices", [0, 1, 2, 0, -1], "-1 is not a target id"),
         ("data", [1.0, 2.0], r"an array of shape \(2,\) in place of \(5,\)"),

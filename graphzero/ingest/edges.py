@@ -319,20 +319,6 @@ def _from_array(
     return replace(found, table=ArrayTable(name, arrays), columns=tuple(columns))
 
 
-def _from_matrix(
-    matrix: SparseMatrix,
-    src: str | int | None,
-    dst: str | int | None,
-    weight: Any,
-    timestamp: Any,
-) -> EdgeInput:
-    columns = {"src": 0 if src is None else src, "dst": 1 if dst is None else dst}
-    if weight is None and matrix.width > 2:
-        weight = 2
-    found = edges_of_table(matrix, **columns, weight=weight, timestamp=timestamp, edge_attrs=[])
-    return replace(found, shape=matrix.shape)
-
-
 def open_edges(
     edges: Any,
     *,
@@ -393,7 +379,9 @@ def open_edges(
                 f"leave out ids='map', or give its edges as pairs of ids"
             )
         else:
-            found = _from_matrix(array, **columns)
+            usual = {"src": 0, "dst": 1, "weight": 2}
+            columns |= {role: at for role, at in usual.items() if columns[role] is None}
+            found = replace(edges_of_table(array, edge_attrs=[], **columns), shape=array.shape)
     return replace(
         found, directed=directed, incoming=incoming and directed, with_edge_ids=with_edge_ids
     )

@@ -96,18 +96,6 @@ def _chosen(
 # --- .npy
 
 
-def _mapped(
-    path: Path, dtype: npt.DTypeLike, begin: int, shape: tuple[int, ...], order: Any = "C"
-) -> Array:
-    """An array from a byte offset of a file."""
-    size, end = path.stat().st_size, begin + math.prod(shape) * np.dtype(dtype).itemsize
-    if end > size:
-        raise ValueError(f"{path} is truncated: it has {size:,} bytes, not {end:,}")
-    if begin == end:
-        return np.empty(shape, dtype)
-    return np.memmap(path, dtype, "r", begin, shape, order)
-
-
 def load_npy(path: Path) -> npt.NDArray[Any]:
     """The array of a ``.npy`` file, of any dtype but objects, mapped."""
     with reading(path, "NumPy file of numbers"):
@@ -151,8 +139,11 @@ def _npz_array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> S
         with reading(label, "NumPy array"):
             if begin + size != info.file_size:
                 raise ValueError(f"it describes {begin + size:,} bytes, not {info.file_size:,}")
+            if not size:
+                return np.empty(shape, dtype)
             if info.compress_type == zipfile.ZIP_STORED:
-                return _mapped(path, dtype, _begin_of_member(path, info) + begin, shape, order)
+                at = _begin_of_member(path, info) + begin
+                return np.memmap(path, dtype, "r", at, shape, order)
             with (
                 zipfile.ZipFile(path) as archive,
                 archive.open(info) as file,

@@ -32,7 +32,7 @@ class SparseMatrix(ArrayTable):
         Number of sources and of targets.
     part : callable
         The array of a name that SciPy gives it: "row", "col" and "data" of "coo", "indptr",
-        "indices" and "data" of the others. No data: None.
+        "indices" and "data" of the others.
 
     Raises
     ------
@@ -57,21 +57,17 @@ class SparseMatrix(ArrayTable):
         count = len(second)
         heads = count if kind == "coo" else self.shape[kind == "csc"] + 1
         for array, expected in ((first, heads), (second, count), (values, count)):
-            if array is not None and array.shape != (expected,):
+            if array.shape != (expected,):
                 raise ValueError(
                     f"{name} is not a valid {kind.upper()} matrix of shape {self.shape}: it has an "
                     f"array of shape {array.shape} in place of ({expected},)"
                 )
-        for array in (first, second):
-            if array.dtype.kind not in "iu":
-                raise ValueError(f"{name} has indices of dtype {array.dtype}, not integers")
         self._kind = kind
         self._pointers = None if kind == "coo" else first
         arrays: list[Any] = [first if kind == "coo" else _Owners(first, count), second]
         if kind == "csc":
             arrays.reverse()
-        if values is not None:
-            arrays.append(values.view(np.uint8) if values.dtype == np.bool_ else values)
+        arrays.append(values.view(np.uint8) if values.dtype == np.bool_ else values)
         super().__init__(name, arrays)
 
     def locate(self, record: int) -> str:
