@@ -322,9 +322,6 @@ def _from_array(
 def open_edges(
     edges: Any,
     *,
-    directed: bool = True,
-    incoming: bool = False,
-    with_edge_ids: bool = False,
     is_edge_index: bool = False,
     text_ids: bool = False,
     **options: Any,
@@ -334,10 +331,6 @@ def open_edges(
     Parameters
     ----------
     edges : object
-    directed : bool
-    incoming : bool
-        Whether edges of a directed graph are stored in the lists of their targets.
-    with_edge_ids : bool
     is_edge_index : bool
         Whether an array of shape (2, 2) has the sources first, as tensors have.
     text_ids : bool
@@ -354,37 +347,32 @@ def open_edges(
     columns = {name: getattr(source, name) for name in ("src", "dst", "weight", "timestamp")}
     value = source.value
     once = not text_ids and not source.edge_attrs
-    if with_columns:
-        table = open_table(source, strict=True, of="edge", text_ids=text_ids, once=once)
-        found = edges_of_table(table, edge_attrs=source.edge_attrs, **columns)
-    elif is_chunks(value):
-        chunks = open_chunks("edges", value, once=once)
-        found = edges_of_table(chunks, edge_attrs=source.edge_attrs, **columns)
-    else:
-        name = fspath(value) if isinstance(value, str | PathLike) else "edges"
-        if source.edge_attrs:
-            raise ValueError(
-                f"edge_attrs= names columns of a table, and {name} is an array: give attributes as "
-                f"edges={{'edge_index': ..., 'amount': ...}}"
-            )
-        open_ids = open_id_array if text_ids else open_edge_array
-        array = open_ids(value, name, known_names("edge_index"))
-        if not isinstance(array, SparseMatrix):
-            is_pyg = is_edge_index or is_tensor(value)
-            flags = {"is_edge_index": is_pyg, "text_ids": text_ids}
-            found = _from_array(array, name, **columns, **flags)
-        elif text_ids:
-            raise ValueError(
-                f"{array.name} is a sparse matrix, whose ids are its rows and columns, from 0: "
-                f"leave out ids='map', or give its edges as pairs of ids"
-            )
-        else:
-            usual = {"src": 0, "dst": 1, "weight": 2}
-            columns |= {role: at for role, at in usual.items() if columns[role] is None}
-            found = replace(edges_of_table(array, edge_attrs=[], **columns), shape=array.shape)
-    return replace(
-        found, directed=directed, incoming=incoming and directed, with_edge_ids=with_edge_ids
-    )
+    if with_columns or is_chunks(value):
+        table: Table = (
+            open_table(source, strict=True, of="edge", text_ids=text_ids, once=once)
+            if with_columns
+            else open_chunks("edges", value, once=once)
+        )
+        return edges_of_table(table, edge_attrs=source.edge_attrs, **columns)
+    name = fspath(value) if isinstance(value, str | PathLike) else "edges"
+    if source.edge_attrs:
+        raise ValueError(
+            f"edge_attrs= names columns of a table, and {name} is an array: give attributes as "
+            f"edges={{'edge_index': ..., 'amount': ...}}"
+        )
+    open_ids = open_id_array if text_ids else open_edge_array
+    array = open_ids(value, name, known_names("edge_index"))
+    if not isinstance(array, SparseMatrix):
+        is_pyg = is_edge_index or is_tensor(value)
+        return _from_array(array, name, **columns, is_edge_index=is_pyg, text_ids=text_ids)
+    if text_ids:
+        raise ValueError(
+            f"{array.name} is a sparse matrix, whose ids are its rows and columns, from 0: leave "
+            f"out ids='map', or give its edges as pairs of ids"
+        )
+    usual = {"src": 0, "dst": 1, "weight": 2}
+    columns |= {role: at for role, at in usual.items() if columns[role] is None}
+    return replace(edges_of_table(array, edge_attrs=[], **columns), shape=array.shape)
 
 
 # Reading
