@@ -23,7 +23,10 @@ FOR_EDGES = ("src", "dst", "weight", "timestamp", "edge_attrs", "header", "delim
 FOR_NODES = ("id_column", "columns", "header", "delimiter")
 FOR_VALUES = ("columns", "header", "delimiter")
 _DELIMITERS = ("auto", "whitespace")  # besides single characters
-_BINARY = (".parquet", ".pq", ".arrow", ".feather", ".ipc", ".npy", ".npz", ".pt")
+_BINARY = (
+    *(".parquet", ".parq", ".pq", ".arrow", ".arrows", ".feather", ".ipc"),
+    *(".npy", ".npz", ".pt", ".pth"),
+)
 _OF_TEXT = ("header", "delimiter")
 _OF_ARRAYS = ("src", "dst", "weight", "timestamp")
 
