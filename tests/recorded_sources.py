@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import struct
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -27,6 +26,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import recorded_builds as builds
 import safetensors.numpy
+import safetensors.torch
 import scipy.sparse
 import torch
 from recorded_builds import EDGES, NODES, of_folder
@@ -114,6 +114,10 @@ def record_text(made: Builds) -> None:
         rest = lines(*(c[200:] for c in columns))
         path.write_bytes(compressed.COMPRESS[suffix](halves) + compressed.COMPRESS[suffix](rest))
         tables(made, f"{suffix}, members", path)
+    for name in (".xz", ".xz, members"):  # as `xz -d` decompresses it
+        path = made.path("all.csv")
+        path.write_bytes(lines(*columns, header=full.format(",")))
+        tables(made, name, path)
     snap = made.path("snap.txt")
     text = lines(*pairs, mark=" \t ", header="# Nodes: 60\n# FromNodeId\tToNodeId", end="  \r\n")
     snap.write_bytes(text + b"\n\n")
@@ -144,7 +148,8 @@ def record_text(made: Builds) -> None:
     for i in range(2):
         path = made.path(f"years/year={2020 + i}/a.csv")
         path.write_bytes(lines(*pairs, header="src,dst"))
-    made.add("partitions", made.path("years"), timestamp="year")
+    years = pa.dataset.dataset(made.path("years"), partitioning="hive", format="csv")
+    made.add("partitions", years, timestamp="year")
     nodes = made.path("nodes.csv")
     nodes.write_bytes(lines(ORDER, *X[ORDER].T.tolist(), header="id,a,b,c"))
     labels = made.path("labels.csv")
@@ -188,7 +193,8 @@ def record_arrow(made: Builds) -> None:
         path = made.path(f"years/year={2020 + i}/a.parquet")
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table("src", "dst"), path)
-    made.add("partitions", made.path("years"), timestamp="year")
+    years = pa.dataset.dataset(made.path("years"), partitioning="hive")
+    made.add("partitions", years, timestamp="year")
     kinds = pa.table(
         {
             "src": pa.array(FRAME["src"].astype(np.uint8)),
@@ -267,28 +273,16 @@ def record_arrays(made: Builds) -> None:
     path = made.path("data.safetensors")
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     safetensors.numpy.save_file(arrays, path)
-    made.add("safetensors", f"{path}:edge_index", f"{path}:node_feat", f"{path}:labels")
+    found = safetensors.torch.load_file(path)
+    made.add("safetensors", found["edge_index"], found["node_feat"], found["labels"])
     sparse = scipy.sparse.coo_array((WEIGHT, edges.T), shape=(NODES, NODES))
     for kind in ("coo", "csr", "csc"):
         scipy.sparse.save_npz(made.path("a.npz"), scipy.sparse.coo_matrix(sparse).asformat(kind))
-        made.add(f"scipy's {kind}", made.path("a.npz"))
-        made.add(f"scipy's {kind}, no weights", made.path("a.npz"), weight=False)
+        matrix = scipy.sparse.load_npz(made.path("a.npz"))
+        made.add(f"scipy's {kind}", matrix)
+        made.add(f"scipy's {kind}, no weights", matrix, weight=False)
     by_source = edges[np.argsort(edges[:, 0], kind="stable")]
-    write_graph02(made.path("old.gl"), by_source)
-    features = made.path("old.gd")
-    features.write_bytes(struct.pack("<8sIIQQ", b"GZDATA26", 0, 2, *X.shape) + X.tobytes())
-    made.add("0.2", made.path("old.gl"), features)
-
-
-def write_graph02(path: Path, by_source: Any) -> None:
-    """A ``.gl`` file of graphzero 0.2 without weights."""
-    degrees = np.bincount(by_source[:, 0], minlength=NODES)
-    indptr = np.concatenate([[0], np.cumsum(degrees)]).astype("<u8").tobytes()
-    start = -(-(64 + len(indptr)) // 64) * 64
-    counts = (len(indptr), 8 * len(by_source), 64, start, NODES, len(by_source), 0)
-    head = struct.pack("<8s7Q", b"graphlit", *counts) + indptr
-    targets = by_source[:, 1].astype("<u8").tobytes()
-    path.write_bytes(head + bytes(start - len(head)) + targets)
+    made.add("0.2", {"edge_index": by_source.T}, X)  # as docs/ingest.md reads such files
 
 
 def record_memory(made: Builds) -> None:
@@ -331,8 +325,8 @@ def record_memory(made: Builds) -> None:
         made.add(f"nodes, {name}", edges, kind(columns), kind(labels))
     made.add("nodes, series", edges, labels=pd.Series(Y), nodes={"z": pl.Series(Y.tolist())})
     made.add("pairs", ((edges[i : i + 70, 0], edges[i : i + 70, 1]) for i in range(0, 500, 70)))
-    made.add("arrays", iter(np.array_split(edges, 7)))
-    made.add("arrays, columns", lambda: (part.T for part in np.array_split(edges, 7)))
+    made.add("arrays", iter([tuple(part.T) for part in np.array_split(edges, 7)]))
+    made.add("arrays, columns", lambda: (tuple(part.T) for part in np.array_split(edges, 7)))
     made.add(
         "iterators",
         {"edge_index": edges.T, "edge_attr": iter(np.array_split(WEIGHT, 3)), "t": iter([TIME])},

@@ -98,7 +98,7 @@ def build_with(folder: Path, where: str, source: gz.Source) -> None:
 def test_options_that_do_not_apply_are_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a\n1\n")
-    pq.write_table(pa.table({"a": [1]}), tmp_path / "t.parquet")
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "t.parq")
     for where, option, value in (
         ("edges", "id_column", False),
         ("edges", "columns", "a"),
@@ -119,7 +119,7 @@ def test_options_that_do_not_apply_are_refused_by_name(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=f"{option}= is for tables"):
             build_with(tmp_path / "d", where, gz.Source(np.arange(6), **{option: value}))
         with pytest.raises(ValueError, match="delimiter= is for text files, not for"):
-            build_with(tmp_path / "d", where, gz.Source(tmp_path / "t.parquet", delimiter=";"))
+            build_with(tmp_path / "d", where, gz.Source(tmp_path / "t.parq", delimiter=";"))
 
 
 def test_options_are_given_in_one_place(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import compressed
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
@@ -45,17 +46,14 @@ Y_COLUMNS: Table = {"id": IDS, "label": Y[IDS]}
 TABLES = {"edges": EDGE_COLUMNS, "features": X_COLUMNS, "labels": Y_COLUMNS}
 
 
-def remote(folder: Path) -> list[Any]:
-    """By pyarrow's file systems, and by fsspec's; one file has its columns in another order."""
-    fsspec = pytest.importorskip("fsspec")
-    edges = pa.table(EDGE_COLUMNS)
-    pq.write_table(edges.slice(0, 90), folder / "part-2.parquet", row_group_size=7)
+def datasets(folder: Path) -> list[Any]:
+    """Of files anywhere, here of URLs; one file has its columns in another order."""
+    edges, labels = pa.table(EDGE_COLUMNS), "".join(f"{i},{y}\n" for i, y in enumerate(Y))
     rest = edges.slice(90).select(edges.column_names[::-1])
-    pq.write_table(rest, folder / "part-10.parquet")
-    with fsspec.open("memory://graph/labels.csv.gz", "wb") as file:
-        rows = "".join(f"{i},{y}\n" for i, y in enumerate(Y))
-        file.write(compressed.COMPRESS[".gz"](f"id,label\n{rows}".encode()))
-    return [f"file://{folder}", X, "memory://graph/labels.csv.gz"]
+    files = {"e/part-10.parquet": edges.slice(0, 90), "e/part-2.parquet": rest}
+    write(folder, {**files, "y/0.csv.gz": f"id,label\n{labels}"})
+    found = pyarrow.dataset.dataset(f"file://{folder}/y", format="csv")
+    return [pyarrow.dataset.dataset(f"file://{folder}/e"), X, found]
 
 
 class Relation:
@@ -94,7 +92,7 @@ def each(frame: Callable[[Table], Any]) -> Callable[[Path], list[Any]]:
 
 
 SOURCES: dict[str, Callable[[Path], list[Any]]] = {
-    "remote": remote,
+    "datasets": datasets,
     "relation": each(Relation),
     "pandas of arrow": each(pandas_of_arrow),
     "pandas lists": pandas_lists,
@@ -168,8 +166,8 @@ FOLDERS: list[tuple[dict[str, Any], str]] = [
         "d/b.parquet: the target id has type string",
     ),
     ({"a.parquet": edge_table(), "b.parquet": TWO_OF_A_NAME}, "the columns src, dst, src"),
-    ({"y=1/a.parquet": edge_table(), "z=2/b.parquet": edge_table()}, "different partitions"),
-    ({"y=1/a.csv": "0,1\n"}, "over files without a header"),
+    ({"y=1/a.parquet": edge_table()}, r"d/y=1/a.parquet is in .*dataset\('.*/d', partitioning='hi"),
+    ({"a.csv": TEXT, "b/y=1/a.csv": TEXT}, "d/b/y=1/a.csv is in .* with format='csv' for text"),
     ({"a.mtx": "0 1\n"}, "a.mtx: the name does not end in .csv"),
 ]
 
@@ -184,13 +182,15 @@ def test_lists_patterns_and_folders_without_files(tmp_path: Path, refused: Any) 
     write(tmp_path, {"a.csv": TEXT, "b.csv": TEXT})
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "_SUCCESS").touch()
-    for none in (tmp_path / "empty", str(tmp_path / "c*.csv"), f"file://{tmp_path}/empty"):
+    for none in (tmp_path / "empty", str(tmp_path / "c*.csv")):
         refused("There is no file of records", none, kind=FileNotFoundError)
     refused(r"c\.csv", [tmp_path / "a.csv", tmp_path / "c.csv"], kind=FileNotFoundError)
     (tmp_path / "link.csv").symlink_to("a.csv")
     for again in ("link.csv", "."):
         refused("in the list of files twice", [tmp_path / "a.csv", tmp_path / again])
     refused("no column 'from' for src; it has src, dst", tmp_path, src="from")
+    for url in ("s3://bucket/edges/", f"file://{tmp_path}/a.csv"):
+        refused(rf"^{url} is not on this .*: give pyarrow\.dataset\.dataset\('{url}'\)", url)
 
 
 def test_files_come_in_natural_order(tmp_path: Path) -> None:
@@ -200,14 +200,14 @@ def test_files_come_in_natural_order(tmp_path: Path) -> None:
         tmp_path,
         {"_SUCCESS": "", ".a.csv.crc": "", ".hidden.csv": "", ".x/a.csv": "", "_metadata": ""},
     )
-    found = [part.path.relative_to(tmp_path).as_posix() for part in files_of(tmp_path)]
+    found = [path.relative_to(tmp_path).as_posix() for path in files_of(tmp_path)]
     assert found == names
-    found = [part.path.name for part in files_of(str(tmp_path / "part-*.csv"))]
+    found = [path.name for path in files_of(str(tmp_path / "part-*.csv"))]
     assert found == names[:3]
-    assert [part.path.name for part in files_of(str(tmp_path / "**" / "a.csv"))] == ["a.csv"] * 2
+    assert [path.name for path in files_of(str(tmp_path / "**" / "a.csv"))] == ["a.csv"] * 2
     odd = tmp_path / "odd[1].csv"  # a name, not a pattern
     odd.write_text(TEXT)
-    assert [part.path for part in files_of(odd)] == [odd]
+    assert files_of(odd) == [odd]
 
 
 def test_rows_of_several_files_are_located(tmp_path: Path, refused: Any) -> None:
@@ -238,19 +238,21 @@ def test_list_columns(tmp_path: Path, refused: Any, values: Any, message: str) -
 DAY = datetime.datetime(2020, 1, 1)
 
 
-def test_partitions_are_columns(tmp_path: Path) -> None:
-    names = [f"year={year}/kind={kind}/p.parquet" for year in (2019, 2020) for kind in "ab"]
-    write(tmp_path / "e", dict.fromkeys(names, edge_table()))
-    build_dataset(tmp_path / "d", tmp_path / "e", timestamp="year", order="input", edge_ids=True)
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_partitions_are_columns_of_a_dataset(tmp_path: Path, refused: Any, kind: str) -> None:
+    names = [f"year={year}/kind={name}/p.{kind}" for year in (2019, 2020) for name in "ab"]
+    content = edge_table() if kind == "parquet" else "src,dst\n0,1\n1,2\n2,0\n3,1\n"
+    write(tmp_path / "e", dict.fromkeys(names, content))
+    for source in (tmp_path / "e", f"{tmp_path}/e/*/*/p.*"):
+        refused("is in a folder of a partition", source, timestamp="year")
+        refused("is in a folder of a partition", source)
+    dataset = pyarrow.dataset.dataset(tmp_path / "e", partitioning="hive", format=kind)
+    build_dataset(tmp_path / "d", dataset, timestamp="year", order="input", edge_ids=True)
     _, arrays = read_file(tmp_path / "d" / "graph.gl")
     years = np.repeat([2019, 2020], 8)
     np.testing.assert_array_equal(arrays["times"], years[arrays["edge_ids"]])
-    with pytest.raises(ValueError, match="kind|'a'"):
-        build_dataset(tmp_path / "d", tmp_path / "e", timestamp="kind")
-    # a column of the files counts more than their folder
-    write(tmp_path / "t", {"time=1/p.parquet": edge_table(time=[5, 6, 7, 8])})
-    build_dataset(tmp_path / "d", tmp_path / "t")
-    assert sorted(read_file(tmp_path / "d" / "graph.gl")[1]["times"]) == [5, 6, 7, 8]
+    with pytest.raises(ValueError, match="the timestamp has type string"):
+        build_dataset(tmp_path / "d", dataset, timestamp="kind")
 
 
 @pytest.mark.parametrize(
@@ -313,6 +315,11 @@ def test_pandas(tmp_path: Path, refused: Any) -> None:
     mixed = edges.assign(dst=[0] * 4).astype({"dst": object})
     mixed.loc[3, "dst"] = "x"
     refused("target id has type null", mixed)
+    late = pd.DataFrame({"id": range(2000), "a": pd.Series([7] * 1999 + [1.5], dtype=object)})
+    refused("cannot be read: .*1.5", PAIRS, late)
+    whole = x.assign(a=pd.Series([3, 1, 2, 0], dtype=object))
+    build_dataset(tmp_path / "whole", PAIRS, whole)
+    assert read_file(tmp_path / "whole" / "features.gd")[1]["rows"].dtype == np.int64
     build_dataset(tmp_path / "nan", PAIRS, x.assign(a=[1, np.nan, 3, 4]))  # a number
     assert np.isnan(read_file(tmp_path / "nan" / "features.gd")[1]["rows"]).sum() == 1
 

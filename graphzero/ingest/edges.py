@@ -144,10 +144,15 @@ def _summary(
     names = table.names
     used = [*(column.index for column in read.values()), *attributes.values()]
     rest = [index for index in range(table.width) if index not in used]
-    unasked = [index for index in rest if index not in unneeded]
-    shown = [(role, str(_place(names, column.index))) for role, column in read.items()]
+    shown = [f"{role}={_place(names, column.index)}" for role, column in read.items()]
     if attributes:
-        shown.append(("edge_attrs", ",".join(attributes)))
+        shown.append(f"edge_attrs={','.join(attributes)}")
+    clauses = [f"read {', '.join(shown)}"]
+    if rest:
+        clauses.append(f"ignored {', '.join(label_of(names, index) for index in rest)}")
+    unasked = [index for index in rest if index not in unneeded]
+    if not unasked:
+        return ReadSummary(tuple(clauses))
     example: Any = [_place(names, index) for index in unasked]
     try:
         for column in example:
@@ -155,11 +160,10 @@ def _summary(
     except ValueError:
         example = {f"attribute_{i}": column for i, column in enumerate(example)}
     return ReadSummary(
-        table.name,
-        tuple(shown),
-        tuple(label_of(names, index) for index in rest),
-        repr(example),
-        tuple(label_of(names, index) for index in unasked),
+        tuple(clauses),
+        f"{table.name} has columns that are not used: "
+        f"{', '.join(label_of(names, index) for index in unasked)}; edge_attrs={example!r} stores "
+        f"them with the edges, edge_attrs=[] says that they are not needed",
     )
 
 
@@ -314,26 +318,9 @@ def _from_array(
     return replace(found, table=ArrayTable(name, arrays), columns=tuple(columns))
 
 
-def _from_matrix(
-    matrix: SparseMatrix,
-    src: str | int | None,
-    dst: str | int | None,
-    weight: Any,
-    timestamp: Any,
-) -> EdgeInput:
-    columns = {"src": 0 if src is None else src, "dst": 1 if dst is None else dst}
-    if weight is None and matrix.width > 2:
-        weight = 2
-    found = edges_of_table(matrix, **columns, weight=weight, timestamp=timestamp, edge_attrs=[])
-    return replace(found, shape=matrix.shape)
-
-
 def open_edges(
     edges: Any,
     *,
-    directed: bool = True,
-    incoming: bool = False,
-    with_edge_ids: bool = False,
     is_edge_index: bool = False,
     text_ids: bool = False,
     **options: Any,
@@ -343,10 +330,6 @@ def open_edges(
     Parameters
     ----------
     edges : object
-    directed : bool
-    incoming : bool
-        Whether edges of a directed graph are stored in the lists of their targets.
-    with_edge_ids : bool
     is_edge_index : bool
         Whether an array of shape (2, 2) has the sources first, as tensors have.
     text_ids : bool
@@ -363,35 +346,32 @@ def open_edges(
     columns = {name: getattr(source, name) for name in ("src", "dst", "weight", "timestamp")}
     value = source.value
     once = not text_ids and not source.edge_attrs
-    if with_columns:
-        table = open_table(source, strict=True, of="edge", text_ids=text_ids, once=once)
-        found = edges_of_table(table, edge_attrs=source.edge_attrs, **columns)
-    elif is_chunks(value):
-        chunks = open_chunks("edges", value, is_edge_index=is_edge_index, once=once)
-        found = edges_of_table(chunks, edge_attrs=source.edge_attrs, **columns)
-    else:
-        name = fspath(value) if isinstance(value, str | PathLike) else "edges"
-        if source.edge_attrs:
-            raise ValueError(
-                f"edge_attrs= names columns of a table, and {name} is an array: give attributes as "
-                f"edges={{'edge_index': ..., 'amount': ...}}"
-            )
-        open_ids = open_id_array if text_ids else open_edge_array
-        array = open_ids(value, name, known_names("edge_index"))
-        if not isinstance(array, SparseMatrix):
-            is_pyg = is_edge_index or is_tensor(value)
-            flags = {"is_edge_index": is_pyg, "text_ids": text_ids}
-            found = _from_array(array, name, **columns, **flags)
-        elif text_ids:
-            raise ValueError(
-                f"{array.name} is a sparse matrix, whose ids are its rows and columns, from 0: "
-                f"leave out ids='map', or give its edges as pairs of ids"
-            )
-        else:
-            found = _from_matrix(array, **columns)
-    return replace(
-        found, directed=directed, incoming=incoming and directed, with_edge_ids=with_edge_ids
-    )
+    if with_columns or is_chunks(value):
+        table: Table = (
+            open_table(source, strict=True, of="edge", text_ids=text_ids, once=once)
+            if with_columns
+            else open_chunks("edges", value, once=once)
+        )
+        return edges_of_table(table, edge_attrs=source.edge_attrs, **columns)
+    name = fspath(value) if isinstance(value, str | PathLike) else "edges"
+    if source.edge_attrs:
+        raise ValueError(
+            f"edge_attrs= names columns of a table, and {name} is an array: give attributes as "
+            f"edges={{'edge_index': ..., 'amount': ...}}"
+        )
+    open_ids = open_id_array if text_ids else open_edge_array
+    array = open_ids(value, name, known_names("edge_index"))
+    if not isinstance(array, SparseMatrix):
+        is_pyg = is_edge_index or is_tensor(value)
+        return _from_array(array, name, **columns, is_edge_index=is_pyg, text_ids=text_ids)
+    if text_ids:
+        raise ValueError(
+            f"{array.name} is a sparse matrix, whose ids are its rows and columns, from 0: leave "
+            f"out ids='map', or give its edges as pairs of ids"
+        )
+    usual = {"src": 0, "dst": 1, "weight": 2}
+    columns |= {role: at for role, at in usual.items() if columns[role] is None}
+    return replace(edges_of_table(array, edge_attrs=[], **columns), shape=array.shape)
 
 
 # Reading

@@ -287,12 +287,15 @@ def _open_edges(content: Any, options: BuildOptions) -> tuple[EdgeInput, dict[st
             raise ValueError(f"{name}= is given to the build and to the Source of the edges")
     source = open_edges(
         edge_index,
-        directed=options.directed,
-        incoming=options.neighbors != "out",
-        with_edge_ids=options.edge_ids,
         is_edge_index=by_name or is_typed,
         text_ids=options.maps_ids,
         **of_build,
+    )
+    source = replace(
+        source,
+        directed=options.directed,
+        incoming=options.directed and options.neighbors != "out",
+        with_edge_ids=options.edge_ids,
     )
     if source.shape is not None and source.shape[0] != source.shape[1] and not is_typed:
         raise ValueError(

@@ -23,7 +23,10 @@ FOR_EDGES = ("src", "dst", "weight", "timestamp", "edge_attrs", "header", "delim
 FOR_NODES = ("id_column", "columns", "header", "delimiter")
 FOR_VALUES = ("columns", "header", "delimiter")
 _DELIMITERS = ("auto", "whitespace")  # besides single characters
-_BINARY = (".parquet", ".pq", ".arrow", ".feather", ".ipc", ".npy", ".npz", ".pt", ".safetensors")
+_BINARY = (
+    *(".parquet", ".parq", ".pq", ".arrow", ".arrows", ".feather", ".ipc"),
+    *(".npy", ".npz", ".pt", ".pth"),
+)
 _OF_TEXT = ("header", "delimiter")
 _OF_ARRAYS = ("src", "dst", "weight", "timestamp")
 
@@ -191,26 +194,18 @@ class Progress:
 
 @dataclass(frozen=True)
 class ReadSummary:
-    """Which columns of an edge list were read.
+    """What is said of the columns of an edge list.
 
     Attributes
     ----------
-    table : str
-    columns : tuple of (str, str)
-        What was read, such as "src", and the column.
-    ignored : tuple of str
-        Columns that were not.
-    example : str
-        How they would be stored, as the value of `edge_attrs`.
-    unasked : tuple of str
-        Of the columns that were not, those of which the user has not said that they are not needed.
+    clauses : tuple of str
+        Which were read, and which were not.
+    unused : str
+        Which of those the user has not said anything about, and the way out; "" without any.
     """
 
-    table: str
-    columns: tuple[tuple[str, str], ...]
-    ignored: tuple[str, ...] = ()
-    example: str = ""
-    unasked: tuple[str, ...] = ()
+    clauses: tuple[str, ...]
+    unused: str = ""
 
 
 @dataclass
@@ -224,19 +219,12 @@ class BuildNotes:
         self, edge_type: EdgeType, read: ReadSummary, neighbors: str | None, directed: bool
     ) -> None:
         """Begins the line of an edge list."""
-        self.add(edge_type, "read " + ", ".join(f"{what}={name}" for what, name in read.columns))
-        if read.ignored:
-            self.add(edge_type, f"ignored {', '.join(read.ignored)}")
         stored = {"out": "out-neighbours", "both": "in-neighbours and out-neighbours"}
-        self.add(edge_type, stored.get(str(neighbors), "in-neighbours"))
+        self.add(edge_type, *read.clauses, stored.get(str(neighbors), "in-neighbours"))
         self.add(edge_type, "directed" if directed else "undirected, both directions stored")
-        if read.unasked:  # the user has not said what to do with them
+        if read.unused:
             where = "" if edge_type == EDGES else f"edge type {edge_type}: "
-            self.unused.append(
-                f"{where}{read.table} has columns that are not used: {', '.join(read.unasked)}; "
-                f"edge_attrs={read.example} stores them with the edges, edge_attrs=[] says that "
-                f"they are not needed"
-            )
+            self.unused.append(where + read.unused)
 
     def add(self, edge_type: EdgeType, *clauses: str) -> None:
         """Adds clauses to the line of an edge list, in the order of the calls."""

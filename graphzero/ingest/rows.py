@@ -372,14 +372,15 @@ def _open_arrays(value: Any, label: str, names: Sequence[str], dtype: np.dtype[A
     for i, one in enumerate(value if several else [value]):
         where = f"{label}[{i}]" if several else label
         where = os.fspath(one) if isinstance(one, str | os.PathLike) else where
-        tables.append(_table_of_array(where, open_array(one, where, names, dtype=dtype)))
+        tables.append(_table_of_array(where, open_array(one, where, names)))
     for table in tables[1:]:
         if table.dtypes != tables[0].dtypes:
             raise ValueError(
                 f"{label}: {table.name} has {_kind_of(table)}, {tables[0].name} has "
                 f"{_kind_of(tables[0])}: the parts of one attribute must be alike"
             )
-    return _whole(PartTable(label, tables, [{}] * len(tables)) if several else tables[0], dtype)
+    table = PartTable(label, tables) if several else tables[0]
+    return rows_of_table(table, ValueColumns((0,), one=True), "value", dtype)
 
 
 def _kind_of(table: Table) -> str:
@@ -402,17 +403,12 @@ def _table_of_array(name: str, array: Any, ids: Array | None = None) -> ArrayTab
     return ArrayTable(name, [array] if ids is None else [array, ids], of="row")
 
 
-def _whole(table: Table, dtype: np.dtype[Any] | None = None, key: int | None = None) -> Rows:
-    kind = (table.dtypes or ())[0]
-    assert kind is not None
-    return Rows(table, [Column(0, "value", kind)], key=key, vector=not kind.shape, dtype=dtype)
-
-
 def rows_of_array(
     name: str, array: Array, ids: Array | None = None, dtype: np.dtype[Any] | None = None
 ) -> Rows:
     """The rows of an array: in order, or with an id for each."""
-    return _whole(_table_of_array(name, array, ids), dtype, None if ids is None else 1)
+    found = ValueColumns((0,), None if ids is None else 1, one=True)
+    return rows_of_table(_table_of_array(name, array, ids), found, "value", dtype)
 
 
 class ValueColumns(NamedTuple):

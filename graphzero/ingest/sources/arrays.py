@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import struct
@@ -18,13 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.ingest.sort import bytes_of, new_spool
-from graphzero.ingest.sources.sparse_matrix import (
-    SparseMatrix,
-    matrix_of_arrays,
-    matrix_of_scipy,
-)
+from graphzero.ingest.sources.sparse_matrix import SparseMatrix, matrix_of_scipy
 from graphzero.ingest.sources.table import (
     CONTAINERS,
+    NOT_READ,
     chunks_of,
     is_chunks,
     is_scipy,
@@ -32,7 +28,7 @@ from graphzero.ingest.sources.table import (
     split_member,
 )
 from graphzero.ingest.sources.tables import note_input
-from graphzero.store.format import BFLOAT16, MAGIC
+from graphzero.store.format import BFLOAT16
 
 Array = npt.NDArray[Any]
 _SHOWN = 1000  # characters of a list of arrays
@@ -100,18 +96,6 @@ def _chosen(
 # --- .npy
 
 
-def _mapped(
-    path: Path, dtype: npt.DTypeLike, begin: int, shape: tuple[int, ...], order: Any = "C"
-) -> Array:
-    """An array from a byte offset of a file."""
-    size, end = path.stat().st_size, begin + math.prod(shape) * np.dtype(dtype).itemsize
-    if end > size:
-        raise ValueError(f"{path} is truncated: it has {size:,} bytes, not {end:,}")
-    if begin == end:
-        return np.empty(shape, dtype)
-    return np.memmap(path, dtype, "r", begin, shape, order)
-
-
 def load_npy(path: Path) -> npt.NDArray[Any]:
     """The array of a ``.npy`` file, of any dtype but objects, mapped."""
     with reading(path, "NumPy file of numbers"):
@@ -155,8 +139,11 @@ def _npz_array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> S
         with reading(label, "NumPy array"):
             if begin + size != info.file_size:
                 raise ValueError(f"it describes {begin + size:,} bytes, not {info.file_size:,}")
+            if not size:
+                return np.empty(shape, dtype)
             if info.compress_type == zipfile.ZIP_STORED:
-                return _mapped(path, dtype, _begin_of_member(path, info) + begin, shape, order)
+                at = _begin_of_member(path, info) + begin
+                return np.memmap(path, dtype, "r", at, shape, order)
             with (
                 zipfile.ZipFile(path) as archive,
                 archive.open(info) as file,
@@ -178,105 +165,15 @@ def _begin_of_member(path: Path, info: zipfile.ZipInfo) -> int:
     return info.header_offset + _LOCAL_HEADER_BYTES + int(sum(lengths))
 
 
-# --- .safetensors: 8 bytes with the length of a JSON header, the header, and the tensors one after
-# the other, in C order and little-endian (https://github.com/huggingface/safetensors#format)
-
-_MOST_HEADER_BYTES = 100_000_000  # what the format's own library accepts
-_DTYPES: dict[str, np.dtype[Any]] = {
-    "BOOL": np.dtype(np.bool_),
-    "BF16": BFLOAT16,
-    **{f"{kind}{bits}": np.dtype(f"<{kind.lower()}{bits // 8}")
-       for kind, sizes in (("U", (8, 16, 32, 64)), ("I", (8, 16, 32, 64)), ("F", (16, 32, 64)))
-       for bits in sizes},
-}  # fmt: skip
-
-
-def _safetensors_arrays(path: Path) -> list[StoredArray]:
-    """The tensors of a ``.safetensors`` file."""
-    with open(path, "rb") as file, reading(path, "safetensors file"):
-        length = int.from_bytes(file.read(8), "little")
-        size = os.fstat(file.fileno()).st_size - 8 - length
-        if not 2 <= length <= _MOST_HEADER_BYTES or size < 0:
-            raise ValueError(f"its header would have {length:,} bytes")
-        header = json.loads(file.read(length))
-        header.pop("__metadata__", None)
-        ends = [entry["data_offsets"] for entry in header.values()]
-        if sum(end - begin for begin, end in ends) != size:
-            raise ValueError(f"its tensors do not have the {size:,} bytes that are there")
-        return [_tensor(path, name, 8 + length, **entry) for name, entry in header.items()]
-
-
-def _tensor(path: Path, name: str, data: int, **entry: Any) -> StoredArray:
-    kind, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
-    dtype = _DTYPES.get(kind)
-    counts = [*shape, begin, end]
-    if not all(type(count) is int and count >= 0 for count in counts) or (
-        dtype is not None and math.prod(shape) * dtype.itemsize != end - begin
-    ):
-        raise ValueError(f"{name!r} is no tensor of type {kind} and shape {shape}")
-
-    def read() -> Array:
-        if dtype is None:
-            raise ValueError(
-                f"{path}:{name} has dtype {kind}, which cannot be stored: convert it first"
-            )
-        return _mapped(path, dtype, data + begin, tuple(shape))
-
-    return StoredArray(path, name, tuple(shape), kind, read)
-
-
-# --- files of graphzero 0.2, as 0.2.0 itself wrote them
-#
-# A .gl has 64 bytes, "graphlit" and seven uint64 (bytes of the row pointers and of the neighbours,
-# where each begins, nodes, stored edges, whether there are weights), then uint64 row pointers,
-# uint64 neighbours and float32 weights, each from a multiple of 64 bytes. A .gd has 32 bytes,
-# "GZDATA26", a uint32 0, a uint32 dtype code, uint64 rows and columns, then the rows.
-
-_GRAPH_02 = struct.Struct("<8s7Q")
-_ROWS_02 = struct.Struct("<8sIIQQ")
-_DTYPES_02 = {0: "<i4", 1: "<i8", 2: "<f4", 3: "<f8"}
-
-
-def _header_02(path: Path, kind: struct.Struct, magic: bytes) -> tuple[int, ...]:
-    with open(path, "rb") as file:
-        head = file.read(kind.size)
-    if head[:8] in MAGIC.values():
-        raise ValueError(
-            f"{path} is a file of this version, part of a dataset already: graphzero.open opens "
-            f"its folder, and graphzero.reorder writes it in another order"
-        )
-    if len(head) < kind.size or head[:8] != magic:
-        raise ValueError(f"{path} is not a {path.suffix} file of graphzero 0.2")
-    return kind.unpack(head)[1:]
-
-
-def _graph_02(path: Path) -> SparseMatrix:
-    """The stored edges of a ``.gl`` file, which has both directions of an undirected edge."""
-    fields = _header_02(path, _GRAPH_02, b"graphlit")
-    pointer_bytes, index_bytes, pointers_at, indices_at, nodes, edges, weighted = fields
-    if (pointer_bytes, index_bytes) != (8 * (nodes + 1), 8 * edges):
-        raise ValueError(f"{path} is damaged: its header contradicts itself; convert again")
-    pointers = _mapped(path, "<u8", pointers_at, (nodes + 1,))
-    indices = _mapped(path, "<u8", indices_at, (edges,))
-    weights_at = -(-(indices_at + index_bytes) // 64) * 64
-    weights = _mapped(path, "<f4", weights_at, (edges,)) if weighted else None
-    parts = {"indptr": pointers, "indices": indices, "data": weights}
-    return SparseMatrix(os.fspath(path), "csr", (nodes, nodes), parts.get)
-
-
-def _rows_02(path: Path) -> npt.NDArray[Any]:
-    _, code, rows, columns = _header_02(path, _ROWS_02, b"GZDATA26")
-    if code not in _DTYPES_02:
-        raise ValueError(f"{path} is damaged: it has dtype code {code}; convert again")
-    return _mapped(path, _DTYPES_02[code], _ROWS_02.size, (rows, columns))
-
-
 # --- which array a value is
 
+_OF_TEXTS = (
+    ". For node ids that are texts, ids='map'; for classes that are texts, "
+    "numpy.unique(labels, return_inverse=True)[1]; for what yields arrays, iter(...) of it"
+)
 
-def open_array(
-    value: Any, what: str, names: Sequence[str] = (), *, dtype: np.dtype[Any] | None = None
-) -> Array:
+
+def open_array(value: Any, what: str, names: Sequence[str] = ()) -> Array:
     """The array that a value is or names: in memory or mapped.
 
     Parameters
@@ -287,11 +184,8 @@ def open_array(
         For messages.
     names : sequence of str
         Names of an array that is meant if the value has none, from `known_names`.
-    dtype : numpy.dtype, optional
-        What it is to become: two bytes without a meaning, as NumPy saves bfloat16, are taken for
-        it.
     """
-    found = open_edge_array(value, what, names, dtype=dtype)
+    found = open_edge_array(value, what, names)
     if isinstance(found, SparseMatrix):
         raise ValueError(
             f"{found.name} is a sparse matrix, and {what} are stored dense: give matrix.toarray() "
@@ -301,14 +195,20 @@ def open_array(
     return found
 
 
-def open_edge_array(
-    value: Any, what: str, names: Sequence[str], *, dtype: np.dtype[Any] | None = None
-) -> Array | SparseMatrix:
+def open_edge_array(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
     """`open_array` for edges, which a sparse matrix may be."""
     found = _open(value, what, names)
     if isinstance(found, SparseMatrix):
         return found
-    return _of_numbers(found, _name_of(value, what), dtype)
+    if found.dtype == BFLOAT16 or found.dtype.name == "bfloat16":
+        return found.view(BFLOAT16)
+    if found.dtype.kind in "iufb":
+        return found
+    hint = ": it must hold numbers" + (_OF_TEXTS if found.dtype.kind in "OSTU" else "")
+    if found.dtype == "V2":  # np.save stores ml_dtypes' bfloat16 so
+        view = "array.view([('bfloat16', '<u2')])"
+        hint = f", which has no meaning: if these are bfloat16, give {view}"
+    raise ValueError(f"{_name_of(value, what)} has dtype {found.dtype}{hint}")
 
 
 def open_id_array(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
@@ -345,7 +245,7 @@ def _open(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
     if is_tensor(value):
         from graphzero.ingest.sources import torch_file
 
-        return torch_file.array_of(value, what)
+        return torch_file.open_tensor(value, what)
     if any(hasattr(type(value), name) for name in ("columns", "column_names")):  # would be lost
         raise ValueError(
             f"{what} is a {type(value).__name__}, whose columns have names, and it is not read as "
@@ -354,24 +254,23 @@ def _open(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
     return np.asarray(value)
 
 
-def _open_file(value: str | os.PathLike[str], names: Sequence[str]) -> Array | SparseMatrix:
+def _open_file(value: str | os.PathLike[str], names: Sequence[str]) -> Array:
     path, member = split_member(value)
     note_input(path)
     suffix = path.suffix.lower()
-    if suffix == ".gl":
-        return _graph_02(path)
-    if suffix == ".gd":
-        return _rows_02(path)
+    if suffix in NOT_READ:
+        raise ValueError(f"{path} is not read: {NOT_READ[suffix].format(path=str(path))}")
     if suffix not in CONTAINERS:
         return load_npy(path)
-    several = {".npz": npz_arrays, ".safetensors": _safetensors_arrays}.get(suffix, _torch_arrays)
-    arrays = several(path)
-    by_name = {one.name: one.read for one in arrays}
-    if member is None and suffix == ".npz" and {"format", "shape", "data"} <= by_name.keys():
-        return matrix_of_arrays(os.fspath(path), by_name)
-    if member is None and list(by_name) == [""]:  # a file that is one tensor
+    arrays = npz_arrays(path) if suffix == ".npz" else _torch_arrays(path)
+    stored = [one.name for one in arrays]
+    if member is None and {"format", "shape", "data"} <= set(stored):
+        raise ValueError(
+            f"{path} is a sparse matrix of SciPy: give scipy.sparse.load_npz({str(path)!r})"
+        )
+    if member is None and stored == [""]:  # a file that is one tensor
         names = [""]
-    found: Array | SparseMatrix = _chosen(path, arrays, member, names).read()
+    found: Array = _chosen(path, arrays, member, names).read()
     return found
 
 
@@ -380,32 +279,10 @@ def _torch_arrays(path: Path) -> list[StoredArray]:
 
     found = []
     for name, value in torch_file.tensors_in(path).items():
-        read = partial(torch_file.array_of, value, f"{path}:{name}" if name else str(path))
+        read = partial(torch_file.array_of_tensor, value, f"{path}:{name}" if name else str(path))
         dtype = str(value.dtype).removeprefix("torch.")
         found.append(StoredArray(path, name, tuple(value.shape), dtype, read))
     return found
-
-
-_OF_TEXTS = (
-    ". For node ids that are texts, ids='map'; for classes that are texts, "
-    "numpy.unique(labels, return_inverse=True)[1]; for what yields arrays, iter(...) of it"
-)
-
-
-def _of_numbers(array: Array, name: str, dtype: np.dtype[Any] | None) -> Array:
-    # np.save stores ml_dtypes' bfloat16 as two bytes, as it does any other dtype of two bytes.
-    is_saved = array.dtype == "V2" and dtype == BFLOAT16
-    if is_saved or array.dtype == BFLOAT16 or array.dtype.name == "bfloat16":
-        return array.view(BFLOAT16)
-    if array.dtype.kind not in "iufb":
-        hint = ": it must hold numbers" + (_OF_TEXTS if array.dtype.kind in "OSTU" else "")
-        if array.dtype == "V2":
-            hint = (
-                ", which has no meaning: if these are bfloat16, give "
-                "array.view([('bfloat16', '<u2')]), or for features feature_dtype='bfloat16'"
-            )
-        raise ValueError(f"{name} has dtype {array.dtype}{hint}")
-    return array
 
 
 # --- iterators of chunks of rows

@@ -202,9 +202,8 @@ def open_parquet(path: Path) -> ArrowTable:
     """The records of a Parquet file, read page by page; it is open only while it is read."""
 
     def opened() -> pa.parquet.ParquetFile:
-        file = str(path) if isinstance(path, Path) else path.open()
         # Else pyarrow reads whole row groups ahead.
-        return pa.parquet.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False)
+        return pa.parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False)
 
     try:
         with opened() as file:
@@ -231,8 +230,7 @@ def open_ipc(path: Path) -> ArrowTable:
         included = None if names is None else sorted({schema.names.index(name) for name in names})
         options = pa.ipc.IpcReadOptions(included_fields=included, use_threads=False)
         open_kind = pa.ipc.open_file if is_file else pa.ipc.open_stream
-        file = pa.memory_map(str(path)) if isinstance(path, Path) else path.open()
-        return open_kind(file, options=options)
+        return open_kind(pa.memory_map(str(path)), options=options)
 
     def read(names: list[str], max_records: int) -> Iterator[pa.RecordBatch]:
         source = opened(names)
@@ -388,6 +386,10 @@ def _pandas_array(column: Any, kind: pa.DataType | None) -> pa.Array:
     # NaN among NumPy's numbers is a number, and not an empty cell.
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf":
         return pa.array(np.ascontiguousarray(column.to_numpy()), type=kind, from_pandas=False)
+    if column.dtype == object and kind is not None and pa.types.is_integer(kind):
+        found = pa.array(column, from_pandas=True)
+        if pa.types.is_floating(found.type):  # with type= Arrow cuts off fractions
+            return found.cast(kind)
     array = pa.array(column, type=kind, from_pandas=True)
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
@@ -395,22 +397,14 @@ def _pandas_array(column: Any, kind: pa.DataType | None) -> pa.Array:
 # --- chunks of edges
 
 
-def open_chunks(
-    name: str, source: Any, *, is_edge_index: bool = False, once: bool = False
-) -> ArrowTable:
+def open_chunks(name: str, source: Any, *, once: bool = False) -> ArrowTable:
     """The edges that an iterator yields, or one that a function returns.
 
-    A chunk is a pair of equally long vectors, sources and targets; or an array of shape (2, n) or
-    (n, 2); or a table with the columns by name, also as a dictionary. All are of one kind.
-
-    Parameters
-    ----------
-    is_edge_index : bool
-        Whether arrays have the shape (2, n) anyway.
-    once : bool
-        Whether the edges are read once only. Otherwise they are spooled.
+    A chunk is a pair of equally long vectors, sources and targets, or a table with the columns by
+    name, also as a dictionary. All are of one kind. With `once` the edges are read once only;
+    otherwise they are spooled.
     """
-    batches = _batches_of(chunks_of(source, name), name, is_edge_index)
+    batches = _batches_of(chunks_of(source, name), name)
     first = next(batches, None)
     if first is None:
         first = pa.record_batch([pa.array([], pa.int64())] * 2, _PAIR)
@@ -426,18 +420,16 @@ def open_chunks(
 _PAIR = ["first of a pair", "second of a pair"]  # of columns without names
 
 
-def _batches_of(chunks: Iterator[Any], name: str, is_edge_index: bool) -> Iterator[pa.RecordBatch]:
+def _batches_of(chunks: Iterator[Any], name: str) -> Iterator[pa.RecordBatch]:
     names, of_first = None, None  # columns, and which of them are booleans
-    axis = 0 if is_edge_index else None  # of the array, along which the ends are
     for number, chunk in enumerate(chunks):
         where = f"{name}, chunk {number}"
-        if isinstance(chunk, np.ndarray) or hasattr(chunk, "detach"):
-            axis = _axis_of_ends(np.asarray(chunk), axis, where)
-            chunk = np.moveaxis(np.asarray(chunk), axis, 0)
         try:
             if isinstance(chunk, Mapping):
                 chunk = pa.table({str(key): np.asarray(chunk[key]) for key in chunk})
             elif not is_frame(chunk):
+                if hasattr(chunk, "shape"):
+                    raise ValueError(f"it is one array of shape {tuple(chunk.shape)}")
                 sources, targets = map(np.asarray, chunk)
                 chunk = pa.table([sources, targets], _PAIR)
             table = open_frame(chunk, "edge", once=True)
@@ -451,16 +443,3 @@ def _batches_of(chunks: Iterator[Any], name: str, is_edge_index: bool) -> Iterat
                 f"and targets, or tables, such as {{'src': ..., 'dst': ..., 'weight': ...}}"
             ) from None
         yield from table.read(names, _CHUNK_RECORDS)
-
-
-def _axis_of_ends(array: npt.NDArray[Any], before: int | None, where: str) -> int:
-    """The axis of length 2; a chunk of two edges has that of the chunk before it."""
-    found = [axis for axis in range(array.ndim) if array.shape[axis] == 2]
-    if before in found:
-        found = [before]
-    if array.ndim != 2 or len(found) != 1 or before not in (None, *found):
-        raise ValueError(
-            f"{where} is an array of shape {array.shape}: yield pairs of vectors, or arrays that "
-            f"are all (2, n), or all (n, 2)"
-        )
-    return found[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from graphzero.ingest.sources.table import (
     Chunk,
     Column,
     pieces_of,
-    reading,
     require_whole,
 )
 
@@ -33,7 +32,7 @@ class SparseMatrix(ArrayTable):
         Number of sources and of targets.
     part : callable
         The array of a name that SciPy gives it: "row", "col" and "data" of "coo", "indptr",
-        "indices" and "data" of the others. No data: None.
+        "indices" and "data" of the others.
 
     Raises
     ------
@@ -58,21 +57,17 @@ class SparseMatrix(ArrayTable):
         count = len(second)
         heads = count if kind == "coo" else self.shape[kind == "csc"] + 1
         for array, expected in ((first, heads), (second, count), (values, count)):
-            if array is not None and array.shape != (expected,):
+            if array.shape != (expected,):
                 raise ValueError(
                     f"{name} is not a valid {kind.upper()} matrix of shape {self.shape}: it has an "
                     f"array of shape {array.shape} in place of ({expected},)"
                 )
-        for array in (first, second):
-            if array.dtype.kind not in "iu":
-                raise ValueError(f"{name} has indices of dtype {array.dtype}, not integers")
         self._kind = kind
         self._pointers = None if kind == "coo" else first
         arrays: list[Any] = [first if kind == "coo" else _Owners(first, count), second]
         if kind == "csc":
             arrays.reverse()
-        if values is not None:
-            arrays.append(values.view(np.uint8) if values.dtype == np.bool_ else values)
+        arrays.append(values.view(np.uint8) if values.dtype == np.bool_ else values)
         super().__init__(name, arrays)
 
     def locate(self, record: int) -> str:
@@ -121,17 +116,3 @@ def matrix_of_scipy(value: Any, name: str) -> SparseMatrix:
     if value.format in ("lil", "dok"):  # lists and dictionaries of Python
         value = value.tocoo()
     return SparseMatrix(name, value.format, value.shape, lambda part: getattr(value, part))
-
-
-def matrix_of_arrays(name: str, read: Mapping[str, Callable[[], Any]]) -> SparseMatrix:
-    """A matrix by what reads the arrays of a file of ``scipy.sparse.save_npz``."""
-    kind, shape = read["format"](), read["shape"]()
-    text = kind.astype(np.str_).item() if kind.size == 1 and kind.dtype.kind in "SU" else ""
-    if shape.ndim != 1 or shape.dtype.kind not in "iu" or (shape < 0).any():
-        raise ValueError(f"{name} is not a sparse matrix: its shape is {shape}")
-
-    def part(one: str) -> npt.NDArray[Any]:
-        with reading(name, "file of scipy.sparse.save_npz"):
-            return read[one]()  # type: ignore[no-any-return]
-
-    return SparseMatrix(name, text, shape.tolist(), part)

@@ -409,8 +409,17 @@ def reading(name: object, what: str) -> Iterator[None]:
         raise ValueError(f"{name} is not a complete {what}: {reason}") from None
 
 
-CONTAINERS = (".npz", ".pt", ".pth", ".safetensors")
-_ARRAY_SUFFIXES = (".npy", ".gl", ".gd", *CONTAINERS)
+CONTAINERS = (".npz", ".pt", ".pth")
+_OF_02 = (
+    "if it was written by graphzero 0.2, build again from what it was made of, or read it as "
+    "docs/ingest.md shows; graphzero.open opens the folder of a dataset"
+)
+NOT_READ = {  # and the way out
+    ".gl": _OF_02,
+    ".gd": _OF_02,
+    ".safetensors": "give tensors of safetensors.torch.load_file({path!r}), which are mapped",
+}
+_ARRAY_SUFFIXES = (".npy", *CONTAINERS, *NOT_READ)
 _WITH_MEMBER = re.compile(r"(.*?(?:\.npz|\.pth?|\.safetensors)):(.+)", re.I | re.S)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import glob
-import importlib
 import itertools
 import os
 import re
@@ -13,13 +12,11 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from pathlib import Path, PurePath, PurePosixPath
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.fs
 
 from graphzero.ingest.options import as_source
 from graphzero.ingest.sources.arrow_table import open_frame, open_ipc, open_parquet
@@ -28,7 +25,6 @@ from graphzero.ingest.sources.table import (
     Chunk,
     Column,
     Table,
-    checked,
     columns_of,
     is_array_file,
     is_frame,
@@ -47,7 +43,7 @@ ARROW_SUFFIXES = (".arrow", ".arrows", ".ipc", ".feather")
 # What Spark, Dask and others write beside the data.
 _MARKERS = {"_SUCCESS", "_metadata", "_common_metadata", "_started", "_committed"}
 _MAGIC = re.compile(r"[*?[]")
-_PARTITION = re.compile(r"([^=/]+)=(.*)")
+_PARTITION = re.compile(r"[^=/]+=.*")
 _FOREIGN = {
     "_delta_log": "is a Delta table, which may hold records that were deleted: write it as Parquet",
     ".hoodie": "is a Hudi table, which may hold records that were deleted: write it as Parquet",
@@ -55,53 +51,11 @@ _FOREIGN = {
 }
 
 
-@dataclass(frozen=True)
-class Part:
-    """One of the files: its path, and what folders such as ``year=2020`` say of its records."""
-
-    path: Any
-    partition: dict[str, str]
-
-
-class RemoteFile:
-    """A file on a store of pyarrow's or fsspec's file systems; for readers it is as a path."""
-
-    def __init__(self, filesystem: pa.fs.FileSystem, path: PurePath, url: str) -> None:
-        self.suffix, self.with_suffix = path.suffix, path.with_suffix
-        self._filesystem, self._path, self._url = filesystem, path, url
-
-    def __str__(self) -> str:
-        return self._url
-
-    def open(self, *_: Any, **__: Any) -> pa.NativeFile:
-        """The file, which can be sought in."""
-        return self._filesystem.open_input_file(str(self._path))
-
-
-def _remote_files(url: str) -> list[Part]:
-    """One file, or those of a folder."""
-    try:
-        filesystem, place = pa.fs.FileSystem.from_uri(url)
-    except pa.ArrowInvalid:  # not a store that pyarrow has
-        fsspec = importlib.import_module("fsspec")
-        of_fsspec, place = fsspec.core.url_to_fs(url)
-        filesystem = pa.fs.PyFileSystem(pa.fs.FSSpecHandler(of_fsspec))
-    scheme, folder = url.partition("://")[0], PurePosixPath(place)
-    if filesystem.get_file_info(place).is_file:
-        return [Part(RemoteFile(filesystem, folder, url), {})]
-    chosen = pa.fs.FileSelector(place, recursive=True, allow_not_found=True)
-    listed = [PurePosixPath(one.path) for one in filesystem.get_file_info(chosen) if one.is_file]
-    return [
-        replace(part, path=RemoteFile(filesystem, part.path, f"{scheme}://{part.path}"))
-        for part in _of_folder(folder, listed, url)
-    ]
-
-
 def _is_pattern(value: str | os.PathLike[str]) -> bool:
     return bool(_MAGIC.search(os.fspath(value))) and not os.path.exists(value)
 
 
-def _natural(path: PurePath) -> tuple[list[list[Any]], str]:
+def _natural(path: Path) -> tuple[list[list[Any]], str]:
     """Key by which part-2 comes before part-10."""
     names = [re.split(r"(\d+)", name) for name in path.parts]
     return [
@@ -109,7 +63,7 @@ def _natural(path: PurePath) -> tuple[list[list[Any]], str]:
     ], path.as_posix()
 
 
-def kind_of(path: PurePath) -> str:
+def kind_of(path: Path) -> str:
     """The end of a name without that of compression; those of one kind of file are one."""
     suffix = without_compression(path).suffix.lower()
     for kinds in (PARQUET_SUFFIXES, ARROW_SUFFIXES):
@@ -118,36 +72,45 @@ def kind_of(path: PurePath) -> str:
     return suffix
 
 
-def _of_folder(folder: PurePath, paths: Iterable[PurePath], name: str) -> list[Part]:
+def _of_folder(folder: Path, paths: Iterable[Path], name: str) -> list[Path]:
     """The files of records among those inside a folder, in natural order of their paths."""
     inside = sorted((path.relative_to(folder) for path in paths), key=_natural)
     for foreign, what in _FOREIGN.items():
         if any(foreign in path.parts[:1] for path in inside):
             raise ValueError(f"{name} {what}")
-    found = []
-    for path in inside:
-        if path.name not in _MARKERS and not any(part.startswith(".") for part in path.parts):
-            matches = map(_PARTITION.fullmatch, path.parts[:-1])
-            found.append(Part(folder / path, {match[1]: match[2] for match in matches if match}))
+    found = [
+        path
+        for path in inside
+        if path.name not in _MARKERS and not any(part.startswith(".") for part in path.parts)
+    ]
     if not found:
         raise FileNotFoundError(errno.ENOENT, "There is no file of records", name)
-    return found
+    for path in found:
+        if any(map(_PARTITION.fullmatch, path.parts[:-1])):
+            raise ValueError(
+                f"{folder / path} is in a folder of a partition, whose name has a value of its "
+                f"records: give pyarrow.dataset.dataset({str(folder)!r}, partitioning='hive'), "
+                f"with format='csv' for text"
+            )
+    return [folder / path for path in found]
 
 
-def files_of(value: Any) -> list[Part]:
-    """The files of a path, a URL, or a list of paths: of files, folders and patterns.
+def files_of(value: Any) -> list[Path]:
+    """The files of a path, or of a list of paths: of files, folders and patterns.
 
     Those of folders and patterns such as ``**/*.parquet`` are in natural order of their paths:
     part-2 comes before part-10. A list has its own order.
     """
     if isinstance(value, list | tuple):
-        found = [part for one in value for part in files_of(one)]
-        real = [os.path.realpath(str(part.path)) for part in found]
-        for path, again in itertools.pairwise(sorted(real)):
-            if path == again:
-                raise ValueError(f"{path} is in the list of files twice: leave one out")
+        found = [path for one in value for path in files_of(one)]
+        for one, again in itertools.pairwise(sorted(map(os.path.realpath, found))):
+            if one == again:
+                raise ValueError(f"{one} is in the list of files twice: leave one out")
     elif re.match(r"[A-Za-z][\w+.-]+://", str(value)):
-        found = _remote_files(str(value))
+        raise ValueError(
+            f"{value} is not on this machine: give pyarrow.dataset.dataset({str(value)!r}), with "
+            f"format='csv' for text and filesystem= for stores that only fsspec has"
+        )
     elif _is_pattern(value):
         fixed = itertools.takewhile(lambda part: not _MAGIC.search(part), Path(value).parts)
         matching = map(Path, glob.iglob(os.fspath(value), recursive=True))
@@ -156,62 +119,35 @@ def files_of(value: Any) -> list[Part]:
         inside = (Path(parent, name) for parent, _, names in os.walk(value) for name in names)
         found = _of_folder(Path(value), inside, str(value))
     else:
-        return [Part(Path(value), {})]
+        return [Path(value)]
     first = found[0]
-    for part in found:
-        if kind_of(part.path) != kind_of(first.path):
+    for path in found:
+        if kind_of(path) != kind_of(first):
             raise ValueError(
-                f"{part.path} and {first.path} are files of several kinds: give those to read as "
-                f"a pattern, such as '*{kind_of(first.path)}', or as a list"
-            )
-        if part.partition.keys() != first.partition.keys():
-            one, other = (", ".join(at.partition) or "none" for at in (part, first))
-            raise ValueError(
-                f"{part.path} and {first.path} are in folders of different partitions ({one}; "
-                f"{other})"
+                f"{path} and {first} are files of several kinds: give those to read as a pattern, "
+                f"such as '*{kind_of(first)}', or as a list"
             )
     return found
 
 
 # --- several files as one table
 
-_INTEGER = re.compile(r"-?[0-9]{1,18}")
-
 
 class PartTable(Table):
     """The records of several tables, one after the other.
 
-    Columns are matched by name where there are names, in any order. Partitions, such as a folder
-    ``year=2020`` has, are further columns, unless the files have them.
+    Columns are matched by name where there are names, in any order.
     """
 
-    def __init__(
-        self, name: str, tables: Sequence[Table], partitions: Sequence[dict[str, str]]
-    ) -> None:
+    def __init__(self, name: str, tables: Sequence[Table]) -> None:
         first = tables[0]
-        self.name = name
+        self.name, self.names, self.width = name, first.names, first.width
         self._tables = tables
         self._orders = [_order(table, first) for table in tables]
-        added = [key for key in partitions[0] if key not in (first.names or ())]
-        if added and first.names is None:
-            raise ValueError(
-                f"{name} has folders of partitions ({', '.join(added)}) over files without a "
-                f"header, whose columns have no names: give the files as a list"
-            )
-        self._added = [[partition[key] for key in added] for partition in partitions]
-        self._own = first.width
-        self.names: Sequence[str] | None = None
-        if first.names is not None:
-            self.names = (*first.names, *added)
-        self.width = first.width + len(added)
         counts = [table.num_records for table in tables]
-        self.num_records: int | None = None
-        if None not in counts:
-            self.num_records = sum(count or 0 for count in counts)
+        self.num_records = None if None in counts else sum(count or 0 for count in counts)
         records = (table.first_record for table in tables)
         self.first_record = next((one for one in records if one is not None), None)
-        if self.first_record is not None:
-            self.first_record = (*self.first_record, *self._added[0])
         self._starts = [0]
 
     @property
@@ -219,12 +155,10 @@ class PartTable(Table):
         """Of the columns, those that hold the numbers of all files."""
         if self._tables[0].dtypes is None:
             return None
-        own = [
-            [(table.dtypes or ())[order[i]] for table, order in self._pairs()]
-            for i in range(self._own)
+        return [
+            _common([(table.dtypes or ())[order[i]] for table, order in self._pairs()])
+            for i in range(self.width)
         ]
-        integer = (all(map(_INTEGER.fullmatch, cells)) for cells in zip(*self._added, strict=True))
-        return [*map(_common, own), *(np.dtype(np.int64) if one else None for one in integer)]
 
     def _pairs(self) -> Iterator[tuple[Table, list[int]]]:
         return zip(self._tables, self._orders, strict=True)
@@ -240,28 +174,10 @@ class PartTable(Table):
         record = 0
         for at, (table, order) in enumerate(self._pairs()):
             self._starts[at:] = [record]
-            # Where no column of the files is asked for, one is read for the number of records.
-            own = [c for c in columns if c.index < self._own] or [replace(columns[0], index=0)]
-            asked = [replace(column, index=order[column.index]) for column in own]
+            asked = [replace(column, index=order[column.index]) for column in columns]
             for chunk in table.chunks(asked, max_records):
-                count, values = len(chunk[0]), iter(chunk)
-                yield tuple(
-                    next(values) if column.index < self._own else self._cells(at, column, count)
-                    for column in columns
-                )
-                record += count
-
-    def _cells(self, at: int, column: Column, count: int) -> Any:
-        """The cell of a partition, as often as the file has records."""
-        cell = self._added[at][column.index - self._own]
-        if column.is_raw:
-            return pa.repeat(pa.scalar(cell, pa.large_string()), count)
-        if not _INTEGER.fullmatch(cell):
-            raise ValueError(
-                f"{self._tables[at].name}: {cell!r}, the name of its folder, is not "
-                f"{column.expected()}"
-            )
-        return checked(np.full(count, int(cell)), column, self, self._starts[at])
+                yield chunk
+                record += len(chunk[0])
 
 
 def _common(kinds: Sequence[np.dtype[Any] | None]) -> np.dtype[Any] | None:
@@ -342,12 +258,11 @@ def open_table(
     if text_ids and header == "auto":
         header = True if source.has_names else TEXT_IDS
     text = {"delimiter": source.delimiter, "header": header, "strict": strict}
-    parts = files_of(value)
-    tables = [_open_file(part.path, text) for part in parts]
-    if len(tables) == 1 and not parts[0].partition:
+    tables = [_open_file(path, text) for path in files_of(value)]
+    if len(tables) == 1:
         return tables[0]
     name = f"{len(tables)} files" if isinstance(value, list | tuple) else os.fspath(value)
-    return PartTable(name, tables, [part.partition for part in parts])
+    return PartTable(name, tables)
 
 
 def _open_file(path: Path, text: dict[str, Any]) -> Table:
@@ -362,8 +277,8 @@ def _open_file(path: Path, text: dict[str, Any]) -> Table:
         return open_ipc(path)
     raise ValueError(
         f"{path}: the name does not end in {', '.join(TEXT_SUFFIXES)} (or one of them and .gz, "
-        f".zst, .bz2 or .xz), {', '.join(PARQUET_SUFFIXES + ARROW_SUFFIXES)}, .npy, "
-        f"{', '.join(CONTAINERS)}"
+        f".zst or .bz2: decompress others first), "
+        f"{', '.join((*PARQUET_SUFFIXES, *ARROW_SUFFIXES, '.npy', *CONTAINERS))}"
     )
 
 

@@ -33,8 +33,13 @@ def is_sparse_tensor(value: Any) -> bool:
 
 def array_of_tensor(tensor: Any, name: str) -> npt.NDArray[Any]:
     """The numbers of a dense tensor, not copied where they are in the processor's memory."""
+    if isinstance(tensor, np.ndarray):  # as `tensors_in` finds them, too
+        return tensor
     if is_sparse_tensor(tensor):
-        raise ValueError(f"{name} is a sparse tensor: give a dense one, such as {name}.to_dense()")
+        raise ValueError(
+            f"{name} is a sparse tensor: give a dense one, its to_dense(); or as the edges of a "
+            f"build the tensor itself, as torch.load(path) returns it"
+        )
     tensor = tensor.detach().cpu()
     if str(tensor.dtype) == "torch.bfloat16":
         int16 = tensor[:0].short().dtype if tensor.ndim else tensor.short().dtype
@@ -63,10 +68,8 @@ def matrix_of_tensor(tensor: Any, name: str) -> SparseMatrix:
     return SparseMatrix(name, kind, tensor.shape, lambda part: array_of_tensor(parts[part], name))
 
 
-def array_of(value: Any, name: str) -> npt.NDArray[Any] | SparseMatrix:
-    """A tensor or an array of NumPy as an array, mapped if it is, or as a sparse matrix."""
-    if isinstance(value, np.ndarray):
-        return value
+def open_tensor(value: Any, name: str) -> npt.NDArray[Any] | SparseMatrix:
+    """A tensor as an array, or as a sparse matrix."""
     return (matrix_of_tensor if is_sparse_tensor(value) else array_of_tensor)(value, name)
 
 
