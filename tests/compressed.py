@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import lzma
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,8 +17,8 @@ def _zstd(data: bytes) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-COMPRESS = {".gz": gzip.compress, ".zst": _zstd, ".bz2": bz2.compress}
-KIND = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+COMPRESS = {".gz": gzip.compress, ".zst": _zstd, ".bz2": bz2.compress, ".xz": lzma.compress}
+KIND = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".xz": "xz"}
 
 
 def write(path: Path, data: bytes) -> Path:

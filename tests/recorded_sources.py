@@ -114,10 +114,6 @@ def record_text(made: Builds) -> None:
         rest = lines(*(c[200:] for c in columns))
         path.write_bytes(compressed.COMPRESS[suffix](halves) + compressed.COMPRESS[suffix](rest))
         tables(made, f"{suffix}, members", path)
-    for name in (".xz", ".xz, members"):  # as `xz -d` decompresses it
-        path = made.path("all.csv")
-        path.write_bytes(lines(*columns, header=full.format(",")))
-        tables(made, name, path)
     snap = made.path("snap.txt")
     text = lines(*pairs, mark=" \t ", header="# Nodes: 60\n# FromNodeId\tToNodeId", end="  \r\n")
     snap.write_bytes(text + b"\n\n")

@@ -58,6 +58,9 @@ def test_files_of_several_members(tmp_path: Path, suffix: str) -> None:
     empty = b"" if suffix == ".bz2" else compress(b"")
     path.write_bytes(compress(LARGE_TEXT) + empty + compress(b"7,8\n"))
     assert open_binary(path).read() == LARGE_TEXT + b"7,8\n"
+    if suffix == ".xz":  # zeros between members are padding
+        path.write_bytes(compress(LARGE_TEXT) + bytes(8) + compress(b"7,8\n") + bytes(8))
+        assert open_binary(path).read() == LARGE_TEXT + b"7,8\n"
 
 
 def damages(whole: bytes) -> dict[str, bytes]:

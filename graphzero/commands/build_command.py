@@ -52,7 +52,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_option(
         source,
         "--edges FILE",
-        "text (also .gz, .zst, .bz2), Parquet or Arrow; a folder or 'part-*.csv' for several "
+        "text (also .gz, .zst, .bz2, .xz), Parquet or Arrow; a folder or 'part-*.csv' for several "
         "files; .npy, .npz or .pt, of which FILE:NAME is one array",
     )
     add_option(

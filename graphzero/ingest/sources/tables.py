@@ -277,8 +277,8 @@ def _open_file(path: Path, text: dict[str, Any]) -> Table:
         return open_ipc(path)
     raise ValueError(
         f"{path}: the name does not end in {', '.join(TEXT_SUFFIXES)} (or one of them and .gz, "
-        f".zst or .bz2: decompress others first), "
-        f"{', '.join((*PARQUET_SUFFIXES, *ARROW_SUFFIXES, '.npy', *CONTAINERS))}"
+        f".zst, .bz2 or .xz), {', '.join(PARQUET_SUFFIXES + ARROW_SUFFIXES)}, .npy, "
+        f"{', '.join(CONTAINERS)}"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import lzma
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -29,8 +30,10 @@ from graphzero.units import available_processors
 
 # --- compressed files
 
-_CODECS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+_CODECS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".xz": "xz"}
 _READ_BYTES = 1 << 18
+# What a dictionary of xz may take: twice what `xz -9` needs to decompress.
+_XZ_MEMORY = 256 << 20
 
 
 def without_compression(path: Path) -> Path:
@@ -39,7 +42,7 @@ def without_compression(path: Path) -> Path:
 
 
 def open_binary(path: Path) -> io.BufferedReader:
-    """A file as bytes: those that are inside if its name ends in .gz, .zst or .bz2.
+    """A file as bytes: those that are inside if its name ends in .gz, .zst, .bz2 or .xz.
 
     Files of several members, as ``cat a.gz b.gz`` makes them, are read to their end.
     """
@@ -55,7 +58,7 @@ class _Decompressed(io.RawIOBase):
 
     def __init__(self, path: Path, file: BinaryIO, codec: str) -> None:
         self._path, self._file, self._codec = path, file, codec
-        self._stream: Any = pa.CompressedInputStream(file, codec)
+        self._stream: Any = _Xz(file) if codec == "xz" else pa.CompressedInputStream(file, codec)
 
     def readable(self) -> bool:
         return True
@@ -63,7 +66,7 @@ class _Decompressed(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         try:
             data = self._stream.read(len(buffer))
-        except (pa.ArrowException, OSError) as error:
+        except (EOFError, lzma.LZMAError, pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno:
                 raise
             raise ValueError(
@@ -76,6 +79,36 @@ class _Decompressed(io.RawIOBase):
     def close(self) -> None:
         self._file.close()
         super().close()
+
+
+class _Xz:
+    """The bytes of an xz file of any number of members, which pyarrow does not read.
+
+    Python's own reader takes whatever follows a member and is none for its end, without a word.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._member: Any = None
+        self._rest = b""
+
+    def read(self, size: int) -> bytes:
+        while True:
+            data = b""
+            if self._member is None or self._member.needs_input:
+                data, self._rest = self._rest or self._file.read(_READ_BYTES), b""
+            if self._member is None:
+                data = data.lstrip(b"\0")  # padding
+                if not data:
+                    return b""
+                self._member = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+            elif self._member.needs_input and not data:
+                raise EOFError("it ends too soon")
+            out: bytes = self._member.decompress(data, size)
+            if self._member.eof:
+                self._rest, self._member = self._member.unused_data, None
+            if out:
+                return out
 
 
 # --- blocks of whole lines
