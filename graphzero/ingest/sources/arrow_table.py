@@ -202,8 +202,9 @@ def open_parquet(path: Path) -> ArrowTable:
     """The records of a Parquet file, read page by page; it is open only while it is read."""
 
     def opened() -> pa.parquet.ParquetFile:
+        file = str(path) if isinstance(path, Path) else path.open()
         # Else pyarrow reads whole row groups ahead.
-        return pa.parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False)
+        return pa.parquet.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False)
 
     try:
         with opened() as file:
@@ -230,7 +231,8 @@ def open_ipc(path: Path) -> ArrowTable:
         included = None if names is None else sorted({schema.names.index(name) for name in names})
         options = pa.ipc.IpcReadOptions(included_fields=included, use_threads=False)
         open_kind = pa.ipc.open_file if is_file else pa.ipc.open_stream
-        return open_kind(pa.memory_map(str(path)), options=options)
+        file = pa.memory_map(str(path)) if isinstance(path, Path) else path.open()
+        return open_kind(file, options=options)
 
     def read(names: list[str], max_records: int) -> Iterator[pa.RecordBatch]:
         source = opened(names)

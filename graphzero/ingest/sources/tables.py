@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import glob
+import importlib
 import itertools
 import os
 import re
@@ -13,10 +14,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.fs
 
 from graphzero.ingest.options import as_source
 from graphzero.ingest.sources.arrow_table import open_frame, open_ipc, open_parquet
@@ -51,11 +54,45 @@ _FOREIGN = {
 }
 
 
+class RemoteFile:
+    """A file on a store of pyarrow's or fsspec's file systems; for readers it is as a path."""
+
+    def __init__(self, filesystem: pa.fs.FileSystem, path: PurePath, url: str) -> None:
+        self.suffix, self.with_suffix = path.suffix, path.with_suffix
+        self._filesystem, self._path, self._url = filesystem, path, url
+
+    def __str__(self) -> str:
+        return self._url
+
+    def open(self, *_: Any, **__: Any) -> pa.NativeFile:
+        """The file, which can be sought in."""
+        return self._filesystem.open_input_file(str(self._path))
+
+
+def _remote_files(url: str) -> list[Any]:
+    """One file, or those of a folder."""
+    try:
+        filesystem, place = pa.fs.FileSystem.from_uri(url)
+    except pa.ArrowInvalid:  # not a store that pyarrow has
+        fsspec = importlib.import_module("fsspec")
+        of_fsspec, place = fsspec.core.url_to_fs(url)
+        filesystem = pa.fs.PyFileSystem(pa.fs.FSSpecHandler(of_fsspec))
+    scheme, folder = url.partition("://")[0], PurePosixPath(place)
+    if filesystem.get_file_info(place).is_file:
+        return [RemoteFile(filesystem, folder, url)]
+    chosen = pa.fs.FileSelector(place, recursive=True, allow_not_found=True)
+    listed = [PurePosixPath(one.path) for one in filesystem.get_file_info(chosen) if one.is_file]
+    return [
+        RemoteFile(filesystem, path, f"{scheme}://{path}")
+        for path in _of_folder(folder, listed, url)
+    ]
+
+
 def _is_pattern(value: str | os.PathLike[str]) -> bool:
     return bool(_MAGIC.search(os.fspath(value))) and not os.path.exists(value)
 
 
-def _natural(path: Path) -> tuple[list[list[Any]], str]:
+def _natural(path: PurePath) -> tuple[list[list[Any]], str]:
     """Key by which part-2 comes before part-10."""
     names = [re.split(r"(\d+)", name) for name in path.parts]
     return [
@@ -63,7 +100,7 @@ def _natural(path: Path) -> tuple[list[list[Any]], str]:
     ], path.as_posix()
 
 
-def kind_of(path: Path) -> str:
+def kind_of(path: PurePath) -> str:
     """The end of a name without that of compression; those of one kind of file are one."""
     suffix = without_compression(path).suffix.lower()
     for kinds in (PARQUET_SUFFIXES, ARROW_SUFFIXES):
@@ -72,7 +109,7 @@ def kind_of(path: Path) -> str:
     return suffix
 
 
-def _of_folder(folder: Path, paths: Iterable[Path], name: str) -> list[Path]:
+def _of_folder(folder: PurePath, paths: Iterable[PurePath], name: str) -> list[Any]:
     """The files of records among those inside a folder, in natural order of their paths."""
     inside = sorted((path.relative_to(folder) for path in paths), key=_natural)
     for foreign, what in _FOREIGN.items():
@@ -95,22 +132,20 @@ def _of_folder(folder: Path, paths: Iterable[Path], name: str) -> list[Path]:
     return [folder / path for path in found]
 
 
-def files_of(value: Any) -> list[Path]:
-    """The files of a path, or of a list of paths: of files, folders and patterns.
+def files_of(value: Any) -> list[Any]:
+    """The files of a path, a URL, or a list of paths: of files, folders and patterns.
 
     Those of folders and patterns such as ``**/*.parquet`` are in natural order of their paths:
     part-2 comes before part-10. A list has its own order.
     """
     if isinstance(value, list | tuple):
         found = [path for one in value for path in files_of(one)]
-        for one, again in itertools.pairwise(sorted(map(os.path.realpath, found))):
-            if one == again:
-                raise ValueError(f"{one} is in the list of files twice: leave one out")
+        real = [os.path.realpath(str(path)) for path in found]
+        for path, again in itertools.pairwise(sorted(real)):
+            if path == again:
+                raise ValueError(f"{path} is in the list of files twice: leave one out")
     elif re.match(r"[A-Za-z][\w+.-]+://", str(value)):
-        raise ValueError(
-            f"{value} is not on this machine: give pyarrow.dataset.dataset({str(value)!r}), with "
-            f"format='csv' for text and filesystem= for stores that only fsspec has"
-        )
+        found = _remote_files(str(value))
     elif _is_pattern(value):
         fixed = itertools.takewhile(lambda part: not _MAGIC.search(part), Path(value).parts)
         matching = map(Path, glob.iglob(os.fspath(value), recursive=True))

@@ -8,7 +8,7 @@ import itertools
 import lzma
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -36,7 +36,7 @@ _READ_BYTES = 1 << 18
 _XZ_MEMORY = 256 << 20
 
 
-def without_compression(path: Path) -> Path:
+def without_compression(path: PurePath) -> PurePath:
     """The name of the file inside: "edges.csv" for "edges.csv.gz"."""
     return path.with_suffix("") if path.suffix.lower() in _CODECS else path
 
