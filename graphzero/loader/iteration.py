@@ -60,7 +60,7 @@ from graphzero.loader.epochs import (
     read_progress,
 )
 from graphzero.loader.mini_batch import SampledBatch
-from graphzero.loader.profiler import LoopRanges
+from graphzero.loader.profiler import waiting
 from graphzero.loader.stats import BatchStats, hand_out
 from graphzero.sampling.negatives import WeightedDraws
 from graphzero.sampling.order import (
@@ -787,7 +787,6 @@ class BatchIterator(Iterator[SampledBatch]):
         self._on_load = on_load
         self._check = check
         self._turn = threading.RLock()
-        self._ranges = LoopRanges(training=False)
         self._start(progress)
 
     def _start(self, progress: Progress) -> None:
@@ -834,7 +833,7 @@ class BatchIterator(Iterator[SampledBatch]):
             try:
                 if self._check is not None:
                     self._check()
-                with self._ranges:
+                with waiting(training=False):
                     batch = next(self._batches)
             except Exception as error:
                 self._has_failed = not isinstance(error, StopIteration)

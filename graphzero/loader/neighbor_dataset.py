@@ -11,12 +11,7 @@ import numpy as np
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import IdArray, as_times
 from graphzero.io.row_io import RowKey
-from graphzero.loader.arguments import (
-    DatasetOptions,
-    as_seed_ids,
-    as_seed_nodes,
-    check_keywords,
-)
+from graphzero.loader.arguments import DatasetOptions, as_seed_nodes, check_keywords
 from graphzero.loader.iteration import SeedDataset
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.sampling.sampler import HopReadAhead
@@ -128,10 +123,7 @@ class NeighborDataset(SeedDataset):
         **options: Unpack[DatasetOptions],
     ) -> None:
         check_keywords(type(self), options, DatasetOptions.__annotations__)
-        nodes = as_seed_nodes(seeds, dataset)
-        self.input_type = nodes.node_type
-        store = dataset.nodes[self.input_type]
-        self.seeds = as_seed_ids(nodes.nodes, store.num_nodes)
+        self.input_type, self.seeds, _ = as_seed_nodes(seeds, dataset)
         super().__init__(dataset, self.seeds.shape[0], fanouts, **options)
         self._stored_seeds: IdArray | None = None
         # More stored ids than the graph's table of ranks are not kept: then each mini-batch reads
@@ -139,7 +131,7 @@ class NeighborDataset(SeedDataset):
         if dataset.is_typed or self.seeds.nbytes <= dataset.graph.section_bytes.get("node_rank", 0):
             order = np.argsort(self.seeds)  # the table is read once, from its beginning to its end
             self._stored_seeds = np.empty_like(self.seeds)
-            self._stored_seeds[order] = store.to_stored(self.seeds[order])
+            self._stored_seeds[order] = dataset.nodes[self.input_type].to_stored(self.seeds[order])
         self.translates_seeds = self._stored_seeds is None
         if input_time is None:
             self.sampler.sampling.check_untimed(": give input_time, or")
