@@ -133,11 +133,6 @@ def _packed_sources(batches: NeighborDataset, epoch: int) -> dict[RowKey, RowSou
     Other rows come through the page cache; weights and times that drive sampling are in the files
     of the graph, beside the lists that are sampled.
     """
-    if len(batches.options["fanouts"]) < len(batches.sampler.fanouts):
-        raise ValueError(
-            "two edge types have one name in a pack, source__relation__target: build the "
-            "dataset with other names of types"
-        )
     found = {
         key: source
         for key, source in batches.row_sources(epoch).items()
