@@ -307,7 +307,7 @@ def test_files_of_a_pack_stay_together(ds: Any, kind: str, tmp_path: Path) -> No
         ({"parts": [["y", "../y.gd"]]}, "'../y.gd' is no file beside it"),
         ({"parts": 3}, "not the options of a pack"),
         ({"parts": [[["a", 3, 4], "y.gd"]]}, "too many"),
-        ({"parts": [[{}, "y.gd"]]}, "not enough"),
+        ({"parts": [[{}, "y.gd"]]}, "not the options of a pack"),
         (None, "not the options of a pack"),
     ],
 )
