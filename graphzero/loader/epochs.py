@@ -13,7 +13,6 @@ seeds and options give the remaining batches.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import multiprocessing
 import os
@@ -125,7 +124,9 @@ def _count(state: Mapping[str, Any], name: str, most: int | None = None) -> int:
     return value
 
 
-def read_progress(state: Mapping[str, Any], options: Mapping[str, Any], total: int) -> Progress:
+def read_progress(
+    state: Mapping[str, Any], options: Mapping[str, Any], total: int, share: Share
+) -> Progress:
     """The progress in an iterator's state, checked.
 
     Parameters
@@ -136,6 +137,8 @@ def read_progress(state: Mapping[str, Any], options: Mapping[str, Any], total: i
         What the batches are a function of now.
     total : int
         Batches in an epoch, over all ranks.
+    share : Share
+        Of this iterator: another one would have other batches.
 
     Raises
     ------
@@ -143,27 +146,14 @@ def read_progress(state: Mapping[str, Any], options: Mapping[str, Any], total: i
         If it is not such a state, or was taken with other options; names them.
     """
     _check(state, "taken", options)
-    share = Share(*(_count(state, n) for n in ("rank", "world_size", "worker", "num_workers")))
-    if share.rank >= share.world_size or share.worker >= share.num_workers:
-        raise ValueError(f"the state contradicts itself: {share}")
-    return Progress(
-        _count(state, "epoch"), _count(state, "first", total), _count(state, "taken", total), share
-    )
-
-
-def check_share(progress: Progress, share: Share) -> None:
-    """Refuses the progress of another share, which would have other batches.
-
-    Raises
-    ------
-    ValueError
-    """
-    if progress.share != share:
+    epoch, first = _count(state, "epoch"), _count(state, "first", total)
+    if differing := differences({name: state.get(name) for name in asdict(share)}, asdict(share)):
         raise ValueError(
-            f"the state was taken as {progress.share}, and this is {share}: "
-            f"resume with as many ranks and workers, or begin the epoch anew with "
-            f"set_epoch({progress.epoch}); states of state_after fit any number of them"
+            f"the state was taken by another worker or rank: {', '.join(differing)}. Resume with "
+            f"as many ranks and workers, or begin the epoch anew with set_epoch({epoch}); states "
+            f"of state_after fit any number of them"
         )
+    return Progress(epoch, first, _count(state, "taken", total), share)
 
 
 def read_position(state: Mapping[str, Any], options: Mapping[str, Any], total: int) -> Position:
@@ -249,16 +239,9 @@ class Epochs:
         self._make(start, is_chosen, 0)
 
     def _make(self, start: Position, is_chosen: bool, choice: int) -> None:
-        try:
-            shared = torch.zeros(_SIZE, dtype=torch.int64)
-            shared.share_memory_()  # type: ignore[no-untyped-call]
-        except RuntimeError as error:
-            reason = f"no shared memory for the epochs of a dataset ({error})"
-            raise OSError(
-                errno.EMFILE, f"{reason}: raise the limit of open files (ulimit -n)"
-            ) from None
-        self._shared = shared
-        self._own = shared.numpy()
+        self._shared = torch.zeros(_SIZE, dtype=torch.int64)
+        self._shared.share_memory_()  # type: ignore[no-untyped-call]
+        self._own = self._shared.numpy()
         self._own[_OWNER] = os.getpid()
         self._choice = choice
         self._write_choice(self._own, start, is_chosen)

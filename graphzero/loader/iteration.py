@@ -7,15 +7,16 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,11 +26,7 @@ from torch.utils.data import IterableDataset
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import IdArray, as_seed, as_threads
-from graphzero.io.memory import (
-    BUDGET,
-    check_shared_memory,
-    shared_memory_bytes,
-)
+from graphzero.io.memory import BUDGET, check_shared_memory, shared_memory_bytes
 from graphzero.io.plan import AS_REQUESTED, Estimate, IOPlan, make_plan
 from graphzero.io.prefetch import Fetched, Prefetch, pages_read
 from graphzero.io.row_io import PagesRequested, RowKey, RowSource, row_sources
@@ -46,11 +43,11 @@ from graphzero.loader.epochs import (
     GRAPH,
     Epochs,
     ParentGroup,
+    Pass,
     Position,
     Progress,
     Ranks,
     State,
-    check_share,
     current_group,
     current_share,
     default_threads,
@@ -63,13 +60,7 @@ from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.profiler import waiting
 from graphzero.loader.stats import BatchStats, hand_out
 from graphzero.sampling.negatives import WeightedDraws
-from graphzero.sampling.order import (
-    Share,
-    batch_ids,
-    batch_positions,
-    epoch_order,
-    num_batches,
-)
+from graphzero.sampling.order import Share, batch_ids, batch_positions, epoch_order, num_batches
 from graphzero.sampling.sampler import HopReadAhead, NeighborSampler, TypedSubgraph
 from graphzero.sampling.threads import Stage
 from graphzero.store.mapped_file import mincore_is_honest
@@ -77,11 +68,6 @@ from graphzero.units import as_count
 
 if TYPE_CHECKING:
     from graphzero.graph.user_input import SamplingOptions, Unpack
-
-try:
-    import resource
-except ImportError:  # no such module outside of Unix
-    resource = None  # type: ignore[assignment]
 
 _PLENTY_SHARED = 4 << 30  # bytes: in so much shared memory, the mini-batches of workers fit
 
@@ -373,9 +359,12 @@ class SeedDataset(IterableDataset[SampledBatch]):
         ValueError
             As at the beginning of an iteration, if it is not known how ranks share the epoch.
         """
-        share = Share(*self._checked_rank())
+        return len(self.batches_of(Share(*self._checked_rank())))
+
+    def batches_of(self, share: Share, first: int = 0) -> Sequence[int]:
+        """Numbers of the batches of an epoch that are of a share, of those from `first` on."""
         even, drop_last = self.ranks.even, self.drop_last
-        return len(batch_ids(self.num_batches, share, even=even, drop_last=drop_last))
+        return batch_ids(self.num_batches, share, first, even=even, drop_last=drop_last)
 
     @property
     def position(self) -> Position:
@@ -411,20 +400,14 @@ class SeedDataset(IterableDataset[SampledBatch]):
 
     def iterate(self, progress: Progress) -> BatchIterator:
         """A worker's share of a pass that `begin_pass` has begun, in the parent or here."""
-        return BatchIterator(self, progress, even=self.ranks.even)
+        return BatchIterator(self, progress)
 
     def __iter__(self) -> BatchIterator:
         self.dataset.require_unedited(self.gather)
         share = current_share(*self._checked_rank())
         begun = self._epochs.begin(shared_by_ranks=share.world_size > 1)
         here = begun.position
-        return BatchIterator(
-            self,
-            Progress(here.epoch, here.batches, 0, share),
-            even=self.ranks.even,
-            on_load=partial(self._epochs.load, begun),
-            check=None if share.num_workers == 1 else partial(self._epochs.check, begun),
-        )
+        return BatchIterator(self, Progress(here.epoch, here.batches, 0, share), begun)
 
 
 # Classes of accelerate.data_loader: of the first, each process takes some items of every round;
@@ -456,14 +439,11 @@ def _refuse_accelerate() -> None:
 
 
 def _as_feature_dtype(value: Any) -> np.dtype[Any] | None:
-    float32 = np.dtype(np.float32)
-    try:
-        fits = value is None or np.dtype(value) == float32
-    except TypeError:
-        fits = False
-    if not fits:
+    if value is None:
+        return None
+    if value not in ("float32", np.float32):
         raise ValueError(f"feature_dtype must be 'float32', or None for as stored, not {value!r}")
-    return None if value is None else float32
+    return np.dtype(np.float32)
 
 
 def _name(key: RowKey) -> str:
@@ -558,7 +538,7 @@ def _probe(batches: SeedDataset, share: Share, epoch: int, numbers: Sequence[int
 
 _SCHEDSTAT = "/proc/thread-self/schedstat"
 # Elsewhere the faults of the whole process say whether there was any.
-_WHOSE = getattr(resource, "RUSAGE_THREAD", getattr(resource, "RUSAGE_SELF", None))
+_WHOSE = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 
 
 class Moment(NamedTuple):
@@ -571,7 +551,7 @@ class Moment(NamedTuple):
     queued : float
         Seconds ready to run and without a processor; 0 where the system does not say.
     faults : int
-        Page faults that read from the disk; 0 where the system does not say.
+        Page faults that read from the disk.
     """
 
     wall: float
@@ -593,7 +573,7 @@ def _queued() -> float:
 
 def moment() -> Moment:
     """That of the calling thread, now."""
-    faults = 0 if _WHOSE is None else resource.getrusage(_WHOSE).ru_majflt
+    faults = resource.getrusage(_WHOSE).ru_majflt
     return Moment(time.perf_counter(), time.thread_time(), _queued(), faults)
 
 
@@ -764,28 +744,15 @@ class BatchIterator(Iterator[SampledBatch]):
     batches : SeedDataset
     progress : Progress
         Where to begin.
-    even : bool
-        Every rank gets equally many mini-batches.
-    on_load : callable, optional
-        Called with the progress that `load_state_dict` goes on with, and whether this worker has
-        mini-batches left to give.
-    check : callable, optional
-        Called before each mini-batch, until a state is loaded.
+    begun : Pass, optional
+        The pass that this process has begun; several workers may then disagree about its epoch,
+        until a state is loaded.
     """
 
-    def __init__(
-        self,
-        batches: SeedDataset,
-        progress: Progress,
-        *,
-        even: bool,
-        on_load: Callable[[Progress, bool], object] | None = None,
-        check: Callable[[], object] | None = None,
-    ) -> None:
+    def __init__(self, batches: SeedDataset, progress: Progress, begun: Pass | None = None) -> None:
         self._source = batches
-        self._even = even
-        self._on_load = on_load
-        self._check = check
+        self._begun = begun
+        self._is_checked = begun is not None and progress.share.num_workers > 1
         self._turn = threading.RLock()
         self._start(progress)
 
@@ -799,13 +766,7 @@ class BatchIterator(Iterator[SampledBatch]):
 
     def _numbers(self, progress: Progress) -> Sequence[int]:
         """Numbers of the mini-batches that are left."""
-        return batch_ids(
-            self._source.num_batches,
-            progress.share,
-            progress.first,
-            even=self._even,
-            drop_last=self._source.drop_last,
-        )[progress.taken :]
+        return self._source.batches_of(progress.share, progress.first)[progress.taken :]
 
     def __iter__(self) -> BatchIterator:
         """Itself."""
@@ -831,8 +792,8 @@ class BatchIterator(Iterator[SampledBatch]):
                     "this pass has ended with an error: begin another one with iter()"
                 )
             try:
-                if self._check is not None:
-                    self._check()
+                if self._begun is not None and self._is_checked:
+                    self._source._epochs.check(self._begun)
                 with waiting(training=False):
                     batch = next(self._batches)
             except Exception as error:
@@ -875,10 +836,10 @@ class BatchIterator(Iterator[SampledBatch]):
         RuntimeError
             If another worker of the pass has loaded a state of another epoch.
         """
-        progress = read_progress(state, self._source.state_options, self._source.num_batches)
-        check_share(progress, self._progress.share)
-        if self._on_load is not None:
-            self._on_load(progress, len(self._numbers(progress)) > 0)
-        self._check = None
+        source, share = self._source, self._progress.share
+        progress = read_progress(state, source.state_options, source.num_batches, share)
+        if self._begun is not None:
+            source._epochs.load(self._begun, progress, len(self._numbers(progress)) > 0)
+        self._is_checked = False
         self.close()
         self._start(progress)

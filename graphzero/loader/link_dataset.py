@@ -16,12 +16,7 @@ from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import IdArray, as_times
 from graphzero.io.row_io import RowKey
-from graphzero.loader.arguments import (
-    DatasetOptions,
-    as_seed_edges,
-    check_keywords,
-    node_times,
-)
+from graphzero.loader.arguments import DatasetOptions, as_seed_edges, check_keywords, node_times
 from graphzero.loader.iteration import SeedDataset
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.neighbor_dataset import check_times
@@ -279,13 +274,7 @@ class LinkNeighborDataset(SeedDataset):
         ends = self._ends(positions, negatives_key(self.sampler.seed, epoch, batch))
         times = None if self.input_time is None else self.input_time[positions]
         subgraph, sources, destinations = _sample_ends(
-            self.sampler,
-            self.edge_type,
-            ends,
-            times,
-            epoch=epoch,
-            batch=batch,
-            readahead=readahead,
+            self.sampler, self.edge_type, ends, times, epoch=epoch, batch=batch, readahead=readahead
         )
         count, kind = positions.shape[0], self.edge_type
         if self._excluded:

@@ -54,7 +54,6 @@ from graphzero.loader.mini_batch import Collate, MiniBatch, SampledBatch, TypedM
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.profiler import end_training, waiting
 from graphzero.loader.stats import Loop
-from graphzero.sampling.order import batch_ids
 
 if TYPE_CHECKING:
     from graphzero.graph.user_input import Unpack
@@ -323,9 +322,7 @@ class SeedLoader(DataLoader[Any]):
         loop, source = Loop(), self._source
         with loop.starting():
             progress = source.begin_pass()
-            first, share = progress.first, progress.share
-            even, drop_last = source.ranks.even, source.drop_last
-            numbers = batch_ids(source.num_batches, share, first, even=even, drop_last=drop_last)
+            numbers = source.batches_of(progress.share, progress.first)
             self._delivered = delivered = _Delivered(progress, len(numbers))
             self._finish.transform = self.transform
             if source.dataset.deleted != self._deleted:

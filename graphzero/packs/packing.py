@@ -149,10 +149,7 @@ def _packed_sources(batches: NeighborDataset, epoch: int) -> dict[RowKey, RowSou
 
 
 def _resident_rows(
-    batches: NeighborDataset,
-    sources: Mapping[RowKey, RowSource],
-    epoch: int,
-    prefetch: Prefetch,
+    batches: NeighborDataset, sources: Mapping[RowKey, RowSource], epoch: int, prefetch: Prefetch
 ) -> dict[RowKey, int]:
     """How many first rows of each file are packed once; by default as many as the plan finds.
 
@@ -388,12 +385,7 @@ class PackedDataset(NeighborDataset):
         of_pack = ("batch_size", "shuffle", "drop_last", "seed")
         given: Any = {name: info.options[name] for name in of_pack} | asdict(info.sampling)
         super().__init__(
-            dataset,
-            seeds,
-            info.options["fanouts"],
-            input_time=input_time,
-            **given,
-            **options,
+            dataset, seeds, info.options["fanouts"], input_time=input_time, **given, **options
         )
         self._refuse(differences({**info.options, **self._packed_epochs()}, self.options))
 

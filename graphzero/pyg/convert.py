@@ -23,7 +23,6 @@ from graphzero.errors import user_line
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.graph.stores import Extras, is_seed_edges
 from graphzero.ingest.folder import once
-from graphzero.ingest.options import BuildOptions
 from graphzero.ingest.sources.torch_file import array_of_tensor, is_sparse_tensor
 from graphzero.store.manifest import EDGES, NODES
 
@@ -39,16 +38,6 @@ _TOPOLOGY = ("edge_index", "adj_t", "num_nodes")
 _IN_BATCHES = {"n_id": "nodes", "input_id": "nodes", "e_id": "edges"}
 # What says which graph of a Batch a node is of.
 _OF_BATCH = ("batch", "ptr")
-_REFUSED = {
-    "directed": "PyG's edge_index has both directions of an undirected graph already",
-    "coalesce": "set data = data.coalesce() before, or call torch_geometric.utils.coalesce",
-    "drop_self_loops": "use torch_geometric.utils.remove_self_loops before",
-    "reverse": "set data.edge_index = data.edge_index.flip(0) before",
-    "edges": "they are those of the graph",
-    "nodes": "they are those of the graph",
-    "features": "they are x of the graph",
-    "labels": "they are y of the graph",
-}
 
 
 def from_data(
@@ -92,8 +81,8 @@ def from_data(
         Whether to store the position of each edge in ``edge_index``, which batches have as
         ``e_id``, as PyG's do.
     **options
-        Of `graphzero.build`: ``order``, ``feature_dtype``, ``memory_limit``, ``progress``,
-        ``neighbors`` ("in", as in PyG).
+        Of `graphzero.build`: ``order``, ``presample``, ``feature_dtype``, ``memory_limit``,
+        ``progress``, ``neighbors`` ("in", as in PyG).
 
     Returns
     -------
@@ -107,10 +96,13 @@ def from_data(
     TypeError
         If `data` is not a PyG graph, but a path for example; says how to read it.
     """
-    for name in options:
-        if name in _REFUSED or name not in BuildOptions.__dataclass_fields__:
-            reason = _REFUSED.get(name, "see the options of graphzero.build")
-            raise TypeError(f"from_data has no {name}=: {reason}")
+    if unknown := sorted(options.keys() - api.OPTIONS_OF_GRAPHS):
+        raise TypeError(
+            f"from_data has no {unknown[0]}=: it stores the graph as it is, where edge_index has "
+            f"both directions of an undirected graph. Change the graph before, such as by "
+            f"torch_geometric.utils.coalesce or remove_self_loops; the options are "
+            f"{sorted(api.OPTIONS_OF_GRAPHS)}"
+        )
     graph = _describe(_one_graph(data))
     of_nodes, of_edges = graph.nodes.values(), graph.edges.values()
     if weight_attrs is None:
