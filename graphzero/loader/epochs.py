@@ -224,19 +224,12 @@ class Epochs:
     """The epoch of the next pass over a dataset, and of those that have begun.
 
     Every copy, and every process that is not a DataLoader worker, counts by itself.
-
-    Parameters
-    ----------
-    start : Position
-        Where the next pass begins.
-    is_chosen : bool
-        Whether a user has said so.
     """
 
-    def __init__(self, start: Position = Position(0, 0), is_chosen: bool = False) -> None:
-        self._inherited: npt.NDArray[np.int64] | None = None
-        self._begun = (os.getpid(), 0)  # passes in this process
-        self._make(start, is_chosen, 0)
+    _begun: tuple[int, int]  # this process, and the passes that it has begun
+
+    def __init__(self) -> None:
+        self.__setstate__({"start": Position(0, 0), "is_chosen": False})
 
     def _make(self, start: Position, is_chosen: bool, choice: int) -> None:
         self._shared = torch.zeros(_SIZE, dtype=torch.int64)
@@ -435,14 +428,8 @@ class Epochs:
         numbers[_WARNED] = 1
         return True
 
-    def __copy__(self) -> Epochs:
-        choice = int(self._own[_CHOICES])
-        return Epochs(self.next, bool(self._own[_row(choice)][3]))
-
-    def __deepcopy__(self, memo: object) -> Epochs:
-        return self.__copy__()
-
     def __getstate__(self) -> dict[str, Any]:
+        """Of copies, which count by themselves, and of what workers get that are spawned."""
         start = self.next
         numbers = self._numbers()
         is_chosen = self._is_chosen if numbers is None else numbers[_row(int(numbers[_CHOICES]))][3]
@@ -628,6 +615,11 @@ class ParentGroup(NamedTuple):
 def is_spawning() -> bool:
     """Whether objects are now pickled for a process that this one starts."""
     return get_spawning_popen() is not None
+
+
+def group_for_workers() -> ParentGroup | None:
+    """What objects hand to the worker that they are pickled for; None where there is none."""
+    return ParentGroup(os.getpid(), current_group()) if is_spawning() else None
 
 
 def current_group() -> tuple[int, int] | None:

@@ -48,11 +48,10 @@ from graphzero.loader.epochs import (
     Progress,
     Ranks,
     State,
-    current_group,
     current_share,
     default_threads,
+    group_for_workers,
     in_worker,
-    is_spawning,
     read_position,
     read_progress,
 )
@@ -383,8 +382,7 @@ class SeedDataset(IterableDataset[SampledBatch]):
         return rank, world_size
 
     def __getstate__(self) -> dict[str, Any]:
-        parent = ParentGroup(os.getpid(), current_group()) if is_spawning() else None
-        return {**self.__dict__, "parent": parent}
+        return {**self.__dict__, "parent": group_for_workers()}
 
     def __copy__(self) -> SeedDataset:
         copied = self.__class__.__new__(self.__class__)
