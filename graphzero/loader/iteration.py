@@ -17,15 +17,16 @@ from contextlib import closing
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from torch.utils.data import IterableDataset
+from typing_extensions import Unpack
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.user_input import IdArray, as_seed, as_threads
+from graphzero.graph.user_input import IdArray, SamplingOptions, as_seed, as_threads
 from graphzero.io.memory import BUDGET, check_shared_memory, shared_memory_bytes
 from graphzero.io.plan import AS_REQUESTED, Estimate, IOPlan, make_plan
 from graphzero.io.prefetch import Fetched, Prefetch, pages_read
@@ -64,9 +65,6 @@ from graphzero.sampling.sampler import HopReadAhead, NeighborSampler, TypedSubgr
 from graphzero.sampling.threads import Stage
 from graphzero.store.mapped_file import mincore_is_honest
 from graphzero.units import as_count
-
-if TYPE_CHECKING:
-    from graphzero.graph.user_input import SamplingOptions, Unpack
 
 _PLENTY_SHARED = 4 << 30  # bytes: in so much shared memory, the mini-batches of workers fit
 

@@ -7,10 +7,11 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import Unpack
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
@@ -34,9 +35,6 @@ from graphzero.sampling.negatives import (
 from graphzero.sampling.sampler import HopReadAhead, NeighborSampler, TypedSubgraph
 from graphzero.store.manifest import EdgeType
 from graphzero.units import as_count
-
-if TYPE_CHECKING:
-    from graphzero.graph.user_input import Unpack
 
 Mode = Literal["binary", "triplet"] | None
 

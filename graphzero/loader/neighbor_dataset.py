@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from typing_extensions import Unpack
 
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import IdArray, as_times
@@ -15,9 +16,6 @@ from graphzero.loader.arguments import DatasetOptions, as_seed_nodes, check_keyw
 from graphzero.loader.iteration import SeedDataset
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.sampling.sampler import HopReadAhead
-
-if TYPE_CHECKING:
-    from graphzero.graph.user_input import Unpack
 
 
 def check_times(dataset: Dataset) -> None:

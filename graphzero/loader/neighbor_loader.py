@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data.dataloader import _InfiniteConstantSampler
+from typing_extensions import Unpack
 
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import IdArray, as_ids, as_seed
@@ -54,9 +55,6 @@ from graphzero.loader.mini_batch import Collate, MiniBatch, SampledBatch, TypedM
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.profiler import end_training, waiting
 from graphzero.loader.stats import Loop
-
-if TYPE_CHECKING:
-    from graphzero.graph.user_input import Unpack
 
 _NO_EPOCH = MOST_EPOCH + 1  # of batches that belong to no epoch
 

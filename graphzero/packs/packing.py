@@ -14,10 +14,11 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
+from typing_extensions import Unpack
 
 from graphzero.errors import FormatError
 from graphzero.graph.dataset import Dataset
@@ -25,6 +26,7 @@ from graphzero.graph.features import EdgeRows, FeatureStore
 from graphzero.graph.user_input import IdArray
 from graphzero.io.prefetch import Prefetch
 from graphzero.io.row_io import RowKey, RowSource, managed_bytes, row_sources
+from graphzero.loader.arguments import DatasetOptions
 from graphzero.loader.epochs import differences
 from graphzero.loader.iteration import plan_iteration
 from graphzero.loader.neighbor_dataset import NeighborDataset
@@ -42,10 +44,6 @@ from graphzero.store.atomic import is_staging_name
 from graphzero.store.format import FLAG_VECTOR, MAGIC, FileWriter, layout
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset
 from graphzero.units import as_count
-
-if TYPE_CHECKING:
-    from graphzero.graph.user_input import Unpack
-    from graphzero.loader.arguments import DatasetOptions
 
 _DEFAULT_RESIDENT = 0.2
 _TOKEN = "[0-9a-f]{8}"
