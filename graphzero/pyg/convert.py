@@ -96,12 +96,12 @@ def from_data(
     TypeError
         If `data` is not a PyG graph, but a path for example; says how to read it.
     """
-    if unknown := sorted(options.keys() - api.OPTIONS_OF_GRAPHS):
+    if unknown := sorted(options.keys() - api.GRAPH_OPTIONS):
         raise TypeError(
             f"from_data has no {unknown[0]}=: it stores the graph as it is, where edge_index has "
             f"both directions of an undirected graph. Change the graph before, such as by "
             f"torch_geometric.utils.coalesce or remove_self_loops; the options are "
-            f"{sorted(api.OPTIONS_OF_GRAPHS)}"
+            f"{sorted(api.GRAPH_OPTIONS)}"
         )
     graph = _describe(_one_graph(data))
     of_nodes, of_edges = graph.nodes.values(), graph.edges.values()
