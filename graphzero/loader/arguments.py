@@ -41,15 +41,10 @@ def as_dataset(dataset: Any) -> Dataset:
     """
     if isinstance(dataset, Dataset):
         return dataset
-    kind = type(dataset[0] if isinstance(dataset, tuple) and dataset else dataset)
-    if kind.__module__.partition(".")[0] == "torch_geometric":
-        raise TypeError(
-            f"a loader reads a dataset from its files, not a {kind.__name__} in memory: write it "
-            f"once, from graphzero.pyg import from_data; ds = from_data(data, 'data/'), and open "
-            f"it with gz.open('data/') from then on"
-        )
     raise TypeError(
-        f"the first argument must be an open Dataset, as of gz.open('data/'), not {dataset!r:.80}"
+        f"the first argument must be an open Dataset, as of gz.open('data/'), not {dataset!r:.80}. "
+        f"A graph of PyG is written once: from graphzero.pyg import from_data; ds = "
+        f"from_data(data, 'data/')"
     )
 
 

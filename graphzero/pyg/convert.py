@@ -38,6 +38,13 @@ _TOPOLOGY = ("edge_index", "adj_t", "num_nodes")
 _IN_BATCHES = {"n_id": "nodes", "input_id": "nodes", "e_id": "edges"}
 # What says which graph of a Batch a node is of.
 _OF_BATCH = ("batch", "ptr")
+# Options of `build` that the graph itself says, and how to change it.
+_INSTEAD = {
+    "directed": "PyG's edge_index has both directions of an undirected graph already",
+    "coalesce": "set data = data.coalesce() before, or call torch_geometric.utils.coalesce",
+    "drop_self_loops": "use torch_geometric.utils.remove_self_loops before",
+    "reverse": "set data.edge_index = data.edge_index.flip(0) before",
+}
 
 
 def from_data(
@@ -96,13 +103,9 @@ def from_data(
     TypeError
         If `data` is not a PyG graph, but a path for example; says how to read it.
     """
-    if unknown := sorted(options.keys() - api.GRAPH_OPTIONS):
-        raise TypeError(
-            f"from_data has no {unknown[0]}=: it stores the graph as it is, where edge_index has "
-            f"both directions of an undirected graph. Change the graph before, such as by "
-            f"torch_geometric.utils.coalesce or remove_self_loops; the options are "
-            f"{sorted(api.GRAPH_OPTIONS)}"
-        )
+    for name in options.keys() - api.GRAPH_OPTIONS:
+        reason = _INSTEAD.get(name, f"there are {sorted(api.GRAPH_OPTIONS)}")
+        raise TypeError(f"from_data has no {name}=: {reason}")
     graph = _describe(_one_graph(data))
     of_nodes, of_edges = graph.nodes.values(), graph.edges.values()
     if weight_attrs is None:
