@@ -18,8 +18,8 @@ from graphzero.store.manifest import EdgeType, Neighbors
 
 Order = Literal["hot", "input", "presample"]
 
-# Of `build`, what the files of a dataset do not say.
-_OPTIONS = {
+# Of `build`, what a whole graph does not say: a folder of OGB, or a graph of PyG.
+GRAPH_OPTIONS = {
     *("neighbors", "order", "presample", "weight_attrs", "time_attrs", "edge_ids"),
     *("feature_dtype", "memory_limit", "progress"),
 }
@@ -258,8 +258,8 @@ def from_ogb(
     TypeError
         If an option is one that the files decide.
     """
-    if unknown := sorted(options.keys() - _OPTIONS):
-        raise TypeError(f"{unknown[0]}= is not an option here: there are {sorted(_OPTIONS)}")
+    if unknown := sorted(options.keys() - GRAPH_OPTIONS):
+        raise TypeError(f"{unknown[0]}= is not an option here: there are {sorted(GRAPH_OPTIONS)}")
     found = find_ogb(path, name=name, directed=directed, split_type=split_type)
     notes = once(out, partial(write_dataset, out, **{**found, **options}))
     if notes is not None:

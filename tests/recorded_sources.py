@@ -460,7 +460,8 @@ def record_pyg(made: Builds) -> None:
         year=torch.tensor(Y + 2000),
     )
     torch.save(data, made.path("data.pt"))
-    made.add("a file", made.path("data.pt"), how=from_data)
+    mapped = torch.load(made.path("data.pt"), weights_only=False, mmap=True)
+    made.add("a file", mapped, how=from_data)
     made.add("data", data, how=from_data)
     both = torch.cat([edges, edges.flip(0)], 1)
     made.add("both directions", Data(x=data.x, edge_index=both), how=from_data)

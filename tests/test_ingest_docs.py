@@ -98,8 +98,7 @@ def write_arrays(in_memory: dict[str, Any]) -> None:
     importlib.import_module("scipy.sparse").save_npz("adj.npz", in_memory["matrix"])
     tensors = {"edge_index": torch.tensor(pairs), "x": torch.tensor(X)}
     torch.save(tensors, "tensors.pt")
-    Path("processed").mkdir()
-    torch.save(importlib.import_module("torch_geometric.data").Data(**tensors), "processed/data.pt")
+    torch.save(importlib.import_module("torch_geometric.data").Data(**tensors), "graph.pt")
     save_file = importlib.import_module("safetensors.numpy").save_file
     save_file({"edge_index": pairs, "x": X}, "g.safetensors")
 
@@ -130,6 +129,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Any:
         "gz": graphzero,
         "graphzero": importlib.import_module("graphzero.pyg") and graphzero,
         "pyarrow": pa,
+        "torch": torch,
         "edges": EDGES,
         "x": X,
         "y": np.arange(NODES) % 4,

@@ -122,10 +122,3 @@ def test_what_is_no_dataset(dataset, ds):
     for wrong in ([-2], [1.5], "ab", {("paper", "cites", "paper"): [3]}):
         with pytest.raises(ValueError, match="fanout"):
             gz.NeighborLoader(ds, wrong)
-
-
-def test_graphs_of_pyg():
-    data = pytest.importorskip("torch_geometric.data")
-    for graph in (data.Data(), data.HeteroData()):
-        with pytest.raises(TypeError, match=r"import from_data; ds = from_data\(data, "):
-            gz.NeighborLoader(graph, [3])

@@ -7,7 +7,6 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypedDict
 
@@ -42,15 +41,10 @@ def as_dataset(dataset: Any) -> Dataset:
     """
     if isinstance(dataset, Dataset):
         return dataset
-    kind = type(dataset[0] if isinstance(dataset, tuple) and dataset else dataset)
-    if kind.__module__.partition(".")[0] == "torch_geometric":
-        raise TypeError(
-            f"a loader reads a dataset from its files, not a {kind.__name__} in memory: write it "
-            f"once, from graphzero.pyg import from_data; ds = from_data(data, 'data/'), and open "
-            f"it with gz.open('data/') from then on"
-        )
     raise TypeError(
-        f"the first argument must be an open Dataset, as of gz.open('data/'), not {dataset!r:.80}"
+        f"the first argument must be an open Dataset, as of gz.open('data/'), not {dataset!r:.80}. "
+        f"A graph of PyG is written once: from graphzero.pyg import from_data; ds = "
+        f"from_data(data, 'data/')"
     )
 
 
@@ -151,43 +145,17 @@ def as_negatives(neg_sampling: Any, ratio: Any) -> dict[str, Any]:
 # --- seeds
 
 
-def as_seed_ids(seeds: Any, num_nodes: int) -> IdArray:
-    """Seeds as ids, (n,) int64, a copy: from ids, a mask, or None for all nodes."""
-    if seeds is None:
-        return np.arange(num_nodes, dtype=np.int64)
-    array = np.asarray(seeds)
-    if array.dtype == np.bool_:
-        if array.shape != (num_nodes,):
-            raise ValueError(f"a seed mask must have shape ({num_nodes},), not {array.shape}")
-        return np.flatnonzero(array)
-    return as_ids(array, num_nodes, "seeds").copy()  # the caller may change theirs
+def as_seed_nodes(nodes: Any, dataset: Dataset) -> tuple[str, IdArray, bool]:
+    """Seed nodes: all, a split, ids or a mask; in a typed graph those of one type.
 
-
-@dataclass(frozen=True)
-class SeedNodes:
-    """Seed nodes as `NeighborDataset` takes them.
-
-    Attributes
-    ----------
-    node_type : str
-        "" in a graph without types.
-    nodes : (n,) integers, (num_nodes,) bool, or None
-    is_mask : bool
+    Returns
+    -------
+    str
+        Their type; "" in a graph without types.
+    (num_seeds,) int64
+        Their ids, a copy: the caller may change theirs.
+    bool
         Whether they were given as a mask, whose ``input_id`` are the ids of the nodes.
-    """
-
-    node_type: str
-    nodes: npt.NDArray[Any] | None
-    is_mask: bool = False
-
-    @property
-    def seeds(self) -> Any:
-        """The first argument of `NeighborDataset`."""
-        return self.nodes if self.node_type == NODES else (self.node_type, self.nodes)
-
-
-def as_seed_nodes(nodes: Any, dataset: Dataset) -> SeedNodes:
-    """The seed nodes: all, a split, ids or a mask; in a typed graph those of one type.
 
     Raises
     ------
@@ -196,17 +164,22 @@ def as_seed_nodes(nodes: Any, dataset: Dataset) -> SeedNodes:
     TypeError
         If a node type is named, and the dataset has none.
     """
-    if isinstance(nodes, SeedNodes):
-        return nodes
     kind, chosen = _type_and_nodes(nodes, dataset)
+    store = dataset.nodes[kind]
+    if chosen is None:
+        return kind, np.arange(store.num_nodes, dtype=np.int64), False
     if isinstance(chosen, str):
-        splits = dataset.nodes[kind].splits
-        if chosen not in splits:
+        if chosen not in store.splits:
             owner = f"the node type {kind!r}" if dataset.is_typed else "the dataset"
-            raise ValueError(f"{chosen!r} is no split of {owner}: there are {sorted(splits)}")
-        return SeedNodes(kind, splits[chosen])
-    array = None if chosen is None else as_array(chosen)
-    return SeedNodes(kind, array, array is not None and array.dtype == np.bool_)
+            known = sorted(store.splits)
+            raise ValueError(f"{chosen!r} is no split of {owner}: there are {known}")
+        chosen = store.splits[chosen]
+    array, shape = as_array(chosen), (store.num_nodes,)
+    if array.dtype != np.bool_:
+        return kind, as_ids(array, store.num_nodes, "seeds").copy(), False
+    if array.shape != shape:
+        raise ValueError(f"a seed mask must have shape {shape}, not {array.shape}")
+    return kind, np.flatnonzero(array), True
 
 
 def _type_and_nodes(given: Any, dataset: Dataset) -> tuple[str, Any]:
@@ -246,13 +219,14 @@ def seeds_of_split(dataset: Dataset, split: str, node_type: str | None) -> Any:
     """Seeds as `NeighborDataset` takes them, from options of a command: "all" is no split."""
     nodes = None if split == "all" else split
     try:
-        return as_seed_nodes(nodes if node_type is None else (node_type, nodes), dataset).seeds
+        kind, ids, _ = as_seed_nodes(nodes if node_type is None else (node_type, nodes), dataset)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{error} (--split and --node-type say which)") from None
+    return (kind, ids) if dataset.is_typed else ids
 
 
 def seed_times(
-    dataset: Dataset, seeds: SeedNodes, time_attr: str | None, input_time: Any
+    dataset: Dataset, kind: str, seeds: IdArray, time_attr: str | None, input_time: Any
 ) -> npt.NDArray[Any] | None:
     """The times of seed nodes: as given, or with `time_attr` their own; None if they have none.
 
@@ -267,20 +241,18 @@ def seed_times(
         return as_array(input_time)
     if name is None:
         return None
-    nodes = dataset.nodes[seeds.node_type]
     sampled_by = [edges.sampled_by for edges in dataset.edges.values()]
     if {each.time: each.time_level for each in sampled_by}[name] == "edge":
         raise ValueError(
             f"time_attr={name!r} is a time of edges, so seeds have none of their own: "
             f"give input_time, a time for each seed"
         )
-    if name not in nodes.attributes:
+    if name not in dataset.nodes[kind].attributes:
         raise ValueError(
-            f"time_attr={name!r}: nodes of the type {seeds.node_type!r} do not have it: give "
-            f"input_time, a time for each seed"
+            f"time_attr={name!r}: nodes of the type {kind!r} do not have it: give input_time, a "
+            f"time for each seed"
         )
-    ids = as_seed_ids(seeds.nodes, nodes.num_nodes)
-    return nodes.attributes[name].gather(ids)
+    return dataset.nodes[kind].attributes[name].gather(seeds)
 
 
 def node_times(dataset: Dataset, node_type: str) -> tuple[FeatureStore, ...]:
@@ -452,17 +424,10 @@ def sampling_attribute(dataset: Dataset, argument: str, name: str | None) -> str
             f"for the times of either, so that it is clear which of them are meant"
         )
     if name not in names:
-        if name in of_edges or (name in of_nodes and argument == "time_attr"):
-            raise ValueError(
-                f"{what} does not drive the sampling: build the dataset with {option}={name!r}"
-            )
-        if name in of_nodes:
-            what = f"{what} is an attribute of nodes, and weights are attributes of edges"
-        else:
-            what = f"Unknown {argument} {name!r}"
-        if names:
-            raise ValueError(f"{what}. Available: {', '.join(map(repr, names))}.")
-        raise ValueError(f"{what}. The dataset was built without {kind}s; build it with {option}=")
+        raise ValueError(
+            f"{what} is none of the {kind}s that drive the sampling, {names}: build the dataset "
+            f"with {option}={name!r}"
+        )
     others = {each: other for each, other in drivers.items() if other not in (None, name)}
     if others:
         raise ValueError(

@@ -13,12 +13,11 @@ seeds and options give the remaining batches.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import multiprocessing
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from multiprocessing.context import get_spawning_popen
 from typing import Any, NamedTuple
@@ -91,7 +90,13 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _check(state: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+def _check(state: Mapping[str, Any], kind: str, options: Mapping[str, Any]) -> None:
+    """Refuses what is no state that has a number of some kind, or was taken with other options."""
+    if not isinstance(state, Mapping) or kind not in state:
+        raise ValueError(
+            "this state is of another kind: resume takes what state_after, or a ready-made "
+            "loader's state_dict, has given; a StatefulDataLoader's load_state_dict its own state"
+        )
     if state.get("version") != VERSION:  # 1 did not say which graph it was taken on
         raise ValueError(
             f"a state of version {state.get('version')!r} cannot be resumed here, where states "
@@ -119,7 +124,9 @@ def _count(state: Mapping[str, Any], name: str, most: int | None = None) -> int:
     return value
 
 
-def read_progress(state: Mapping[str, Any], options: Mapping[str, Any], total: int) -> Progress:
+def read_progress(
+    state: Mapping[str, Any], options: Mapping[str, Any], total: int, share: Share
+) -> Progress:
     """The progress in an iterator's state, checked.
 
     Parameters
@@ -130,102 +137,54 @@ def read_progress(state: Mapping[str, Any], options: Mapping[str, Any], total: i
         What the batches are a function of now.
     total : int
         Batches in an epoch, over all ranks.
+    share : Share
+        Of this iterator: another one would have other batches.
 
     Raises
     ------
     ValueError
         If it is not such a state, or was taken with other options; names them.
     """
-    if not isinstance(state, Mapping) or "taken" not in state:
+    _check(state, "taken", options)
+    epoch, first = _count(state, "epoch"), _count(state, "first", total)
+    if differing := differences({name: state.get(name) for name in asdict(share)}, asdict(share)):
         raise ValueError(
-            "this is not the state of an iterator of a NeighborDataset; "
-            "NeighborDataset.resume takes what state_after gave"
+            f"the state was taken by another worker or rank: {', '.join(differing)}. Resume with "
+            f"as many ranks and workers, or begin the epoch anew with set_epoch({epoch}); states "
+            f"of state_after fit any number of them"
         )
-    _check(state, options)
-    share = Share(*(_count(state, n) for n in ("rank", "world_size", "worker", "num_workers")))
-    if share.rank >= share.world_size or share.worker >= share.num_workers:
-        raise ValueError(f"the state contradicts itself: {share}")
-    return Progress(
-        _count(state, "epoch"), _count(state, "first", total), _count(state, "taken", total), share
-    )
-
-
-def check_share(progress: Progress, share: Share) -> None:
-    """Refuses the progress of another share, which would have other batches.
-
-    Raises
-    ------
-    ValueError
-    """
-    if progress.share != share:
-        raise ValueError(
-            f"the state was taken as {progress.share}, and this is {share}: "
-            "with other ranks or workers, give the DataLoader's state to NeighborDataset.resume"
-        )
+    return Progress(epoch, first, _count(state, "taken", total), share)
 
 
 def read_position(state: Mapping[str, Any], options: Mapping[str, Any], total: int) -> Position:
-    """The position over all ranks, from any kind of state.
+    """The position over all ranks in a state, checked: see `read_progress`.
 
     Parameters
     ----------
     state : mapping
-        From `Position.state` or `Progress.state`, or one that holds such states of all workers of
-        a rank, such as that of a ``StatefulDataLoader``. The ranks must be in step.
+        From `Position.state`.
     options : mapping
-        What the batches are a function of now.
     total : int
-        Batches in an epoch, over all ranks.
 
     Raises
     ------
     ValueError
-        If it is not such a state, or was taken with other options; names them.
     """
-    if isinstance(state, Mapping) and "version" in state and "batches" in state:
-        _check(state, options)
-        return Position(_count(state, "epoch"), _count(state, "batches", total))
-    try:
-        found = list(_progresses(state))
-    except RecursionError:
-        raise ValueError("the state is nested too deeply: it is not that of a DataLoader") from None
-    workers = [read_progress(each, options, total) for each in found]
-    if not workers:
-        raise ValueError("the state holds no position of a NeighborDataset")
-    first, share = workers[0], workers[0].share
-    begun = {
-        (p.epoch, p.first, p.share.rank, p.share.world_size, p.share.num_workers) for p in workers
-    }
-    if len(begun) > 1 or {p.share.worker for p in workers} != set(range(share.num_workers)):
-        raise ValueError("the state must hold all workers of one rank, in the same epoch")
-    taken = sum(progress.taken for progress in workers)
-    if "_steps_since_snapshot" in state:  # which a StatefulDataLoader counts
-        taken += _count(state, "_steps_since_snapshot")
-    return Position(first.epoch, min(total, first.first + taken * share.world_size))
-
-
-def _progresses(state: Any) -> Iterator[Mapping[str, Any]]:
-    """States of iterators, at any depth: how a DataLoader nests them may change."""
-    if isinstance(state, Mapping):
-        if "version" in state and "taken" in state:
-            yield state
-        else:
-            for value in state.values():
-                yield from _progresses(value)
+    _check(state, "batches", options)
+    return Position(_count(state, "epoch"), _count(state, "batches", total))
 
 
 MOST_EPOCH = 1 << 62
 _TOLERATED = 0.05  # of an epoch may be repeated or left out without a warning
 
 # Places in the shared numbers: the process that owns them, the number of the last chosen epoch,
-# whether workers have begun passes of unknown epochs since, whether a warning was given, and one
-# more than the number of the pass whose state before its first batch was given; 0 for none.
-_OWNER, _CHOICES, _UNKNOWN, _WARNED, _STATED = range(5)
+# whether workers have begun passes of unknown epochs since, and whether a warning was given.
+_OWNER, _CHOICES, _UNKNOWN, _WARNED = range(4)
 # The last choices, each with: the epoch of its first pass, batches of an epoch that are done before
 # the pass of a number, this number, and who has made it: nobody, `set_epoch` or `resume`, the state
 # that the pass of this number has loaded, or `set_epoch` for the pass after that one.
 _NOBODY, _CHOSEN, _LOADED, _TO_COME = range(4)
-_CHOICE, _KEPT_CHOICES = 5, 8
+_CHOICE, _KEPT_CHOICES = 4, 8
 # The last passes: choice, number of the pass since then, and key of the pass, in one number each,
 # so that several workers may write it at the same time.
 _PASS, _KEPT_PASSES = _CHOICE + 4 * _KEPT_CHOICES, 16
@@ -265,31 +224,17 @@ class Epochs:
     """The epoch of the next pass over a dataset, and of those that have begun.
 
     Every copy, and every process that is not a DataLoader worker, counts by itself.
-
-    Parameters
-    ----------
-    start : Position
-        Where the next pass begins.
-    is_chosen : bool
-        Whether a user has said so.
     """
 
-    def __init__(self, start: Position = Position(0, 0), is_chosen: bool = False) -> None:
-        self._inherited: npt.NDArray[np.int64] | None = None
-        self._begun = (os.getpid(), 0)  # passes in this process
-        self._make(start, is_chosen, 0)
+    _begun: tuple[int, int]  # this process, and the passes that it has begun
+
+    def __init__(self) -> None:
+        self.__setstate__({"start": Position(0, 0), "is_chosen": False})
 
     def _make(self, start: Position, is_chosen: bool, choice: int) -> None:
-        try:
-            shared = torch.zeros(_SIZE, dtype=torch.int64)
-            shared.share_memory_()  # type: ignore[no-untyped-call]
-        except RuntimeError as error:
-            reason = f"no shared memory for the epochs of a dataset ({error})"
-            raise OSError(
-                errno.EMFILE, f"{reason}: raise the limit of open files (ulimit -n)"
-            ) from None
-        self._shared = shared
-        self._own = shared.numpy()
+        self._shared = torch.zeros(_SIZE, dtype=torch.int64)
+        self._shared.share_memory_()  # type: ignore[no-untyped-call]
+        self._own = self._shared.numpy()
         self._own[_OWNER] = os.getpid()
         self._choice = choice
         self._write_choice(self._own, start, is_chosen)
@@ -300,7 +245,7 @@ class Epochs:
         self._start, self._is_chosen = start, is_chosen  # for processes that are forked
         numbers[_row(self._choice)] = (start.epoch, start.batches, 0, is_chosen)
         numbers[_CHOICES] = self._choice
-        numbers[_UNKNOWN] = numbers[_STATED] = 0
+        numbers[_UNKNOWN] = 0
 
     def _numbers(self) -> npt.NDArray[np.int64] | None:
         """Those that this process shares with its workers, or as a worker with its parent."""
@@ -322,12 +267,8 @@ class Epochs:
         numbers = self._numbers()
         return self._start if numbers is None else _position(numbers, *_last(numbers, after=1))
 
-    def last(self, taken: int) -> Position:
-        """Where the last pass began, or the next one will if none has begun since a choice.
-
-        Before its first batch is taken, its workers may not have written down yet that there is
-        such a pass. The number of the pass that this answers for is noted: workers do not begin
-        another one then.
+    def last(self) -> Position:
+        """Where the last pass began that has given a batch.
 
         Raises
         ------
@@ -335,11 +276,9 @@ class Epochs:
             If DataLoader workers may have begun it, so that its epoch is not known here.
         """
         numbers = self._numbers()
-        if numbers is not None:
-            numbers[_STATED] = max(_last(numbers)[1], 0) + 1 if taken == 0 else 0
-            choice, number = _last(numbers)  # again: it may have begun between the two
-            is_known = number >= 0 or numbers[_row(choice)][3]
-            if is_known and not numbers[_UNKNOWN]:
+        if numbers is not None and not numbers[_UNKNOWN]:
+            choice, number = _last(numbers)
+            if number >= 0 or numbers[_row(choice)][3]:
                 return _position(numbers, choice, max(number, 0))
         raise RuntimeError(
             "The epoch of the running pass is not known in this process. Call set_epoch before "
@@ -392,7 +331,7 @@ class Epochs:
             here, key = _position(numbers, choice, number), _hash(nth, -1) & _KEY_MASK
             begun = Pass(here, choice, number, key)
             numbers[_place(begun.number)] = begun.written
-            numbers[_UNKNOWN] = numbers[_STATED] = 0
+            numbers[_UNKNOWN] = 0
             self._start = Position(begun.position.epoch + 1, 0)
             return begun
         key = _hash(info.seed - info.id, nth)
@@ -407,7 +346,6 @@ class Epochs:
                 )
             if numbers is not None:
                 numbers[_UNKNOWN] = 1
-                _check_stated(numbers, -1)
             return Pass(Position(key, 0), -1, -1, key & _KEY_MASK)
         if numbers is None:
             raise RuntimeError(
@@ -421,7 +359,6 @@ class Epochs:
         number = known[0] if known else max(map(_number_of, passes), default=-1) + 1
         begun = Pass(_position(numbers, choice, number), choice, number, key)
         numbers[_place(number)] = begun.written
-        _check_stated(numbers, number)
         return begun
 
     def check(self, begun: Pass) -> None:
@@ -491,14 +428,8 @@ class Epochs:
         numbers[_WARNED] = 1
         return True
 
-    def __copy__(self) -> Epochs:
-        choice = int(self._own[_CHOICES])
-        return Epochs(self.next, bool(self._own[_row(choice)][3]))
-
-    def __deepcopy__(self, memo: object) -> Epochs:
-        return self.__copy__()
-
     def __getstate__(self) -> dict[str, Any]:
+        """Of copies, which count by themselves, and of what workers get that are spawned."""
         start = self.next
         numbers = self._numbers()
         is_chosen = self._is_chosen if numbers is None else numbers[_row(int(numbers[_CHOICES]))][3]
@@ -544,15 +475,6 @@ def _last(numbers: npt.NDArray[np.int64], *, after: int = 0) -> tuple[int, int]:
 def _position(numbers: npt.NDArray[np.int64], choice: int, number: int) -> Position:
     epoch, batches, at, _ = numbers[_row(choice)].tolist()
     return Position(epoch + number, batches if number == at else 0)
-
-
-def _check_stated(numbers: npt.NDArray[np.int64], number: int) -> None:
-    """Refuses a pass of workers if the state before its first batch was that of another pass."""
-    if numbers[_STATED] not in (0, number + 1):
-        raise RuntimeError(
-            "state_after(0) was called before this pass of DataLoader workers was known, and gave "
-            "the state of the pass before. Call set_epoch before each pass."
-        )
 
 
 def _hash(seed: int, nth: int) -> int:
@@ -693,6 +615,11 @@ class ParentGroup(NamedTuple):
 def is_spawning() -> bool:
     """Whether objects are now pickled for a process that this one starts."""
     return get_spawning_popen() is not None
+
+
+def group_for_workers() -> ParentGroup | None:
+    """What objects hand to the worker that they are pickled for; None where there is none."""
+    return ParentGroup(os.getpid(), current_group()) if is_spawning() else None
 
 
 def current_group() -> tuple[int, int] | None:

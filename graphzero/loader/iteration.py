@@ -7,29 +7,27 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from torch.utils.data import IterableDataset
+from typing_extensions import Unpack
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.user_input import IdArray, as_seed, as_threads
-from graphzero.io.memory import (
-    BUDGET,
-    check_shared_memory,
-    shared_memory_bytes,
-)
+from graphzero.graph.user_input import IdArray, SamplingOptions, as_seed, as_threads
+from graphzero.io.memory import BUDGET, check_shared_memory, shared_memory_bytes
 from graphzero.io.plan import AS_REQUESTED, Estimate, IOPlan, make_plan
 from graphzero.io.prefetch import Fetched, Prefetch, pages_read
 from graphzero.io.row_io import PagesRequested, RowKey, RowSource, row_sources
@@ -46,42 +44,27 @@ from graphzero.loader.epochs import (
     GRAPH,
     Epochs,
     ParentGroup,
+    Pass,
     Position,
     Progress,
     Ranks,
     State,
-    check_share,
-    current_group,
     current_share,
     default_threads,
+    group_for_workers,
     in_worker,
-    is_spawning,
     read_position,
     read_progress,
 )
 from graphzero.loader.mini_batch import SampledBatch
-from graphzero.loader.profiler import LoopRanges
+from graphzero.loader.profiler import waiting
 from graphzero.loader.stats import BatchStats, hand_out
 from graphzero.sampling.negatives import WeightedDraws
-from graphzero.sampling.order import (
-    Share,
-    batch_ids,
-    batch_positions,
-    epoch_order,
-    num_batches,
-)
+from graphzero.sampling.order import Share, batch_ids, batch_positions, epoch_order, num_batches
 from graphzero.sampling.sampler import HopReadAhead, NeighborSampler, TypedSubgraph
 from graphzero.sampling.threads import Stage
 from graphzero.store.mapped_file import mincore_is_honest
 from graphzero.units import as_count
-
-if TYPE_CHECKING:
-    from graphzero.graph.user_input import SamplingOptions, Unpack
-
-try:
-    import resource
-except ImportError:  # no such module outside of Unix
-    resource = None  # type: ignore[assignment]
 
 _PLENTY_SHARED = 4 << 30  # bytes: in so much shared memory, the mini-batches of workers fit
 
@@ -315,8 +298,8 @@ class SeedDataset(IterableDataset[SampledBatch]):
     def state_after(self, taken: int) -> State:
         """State for `resume`, after the training loop has taken some batches of the running pass.
 
-        The running pass is the one that began last; if none has begun since `set_epoch` or
-        `resume`, it is the next one. With DataLoader workers, call `set_epoch` before each pass.
+        The running pass is the one that began last. With DataLoader workers, call `set_epoch`
+        before each pass.
 
         It is not called ``state_dict``, because a ``StatefulDataLoader`` would then restore the
         dataset's epoch over the one that `set_epoch` has chosen since.
@@ -325,9 +308,9 @@ class SeedDataset(IterableDataset[SampledBatch]):
         ----------
         taken : int
             Batches that the loop of this rank was given since it began to iterate over a
-            ``DataLoader`` of this dataset. The other ranks must be in step. Batches that were
-            prepared and not given do not count. A ``StatefulDataLoader`` counts by itself: store
-            its state.
+            ``DataLoader`` of this dataset, at least 1. The other ranks must be in step. Batches
+            that were prepared and not given do not count. A ``StatefulDataLoader`` counts by
+            itself: store its state.
 
         Returns
         -------
@@ -337,12 +320,11 @@ class SeedDataset(IterableDataset[SampledBatch]):
         Raises
         ------
         RuntimeError
-            If DataLoader workers may have begun the pass, and `set_epoch` was not called. If they
-            begin another one after ``state_after(0)`` without it, the pass raises this error.
+            If DataLoader workers may have begun the pass, and `set_epoch` was not called.
         """
-        taken = as_count(taken, "taken", 0)
+        taken = as_count(taken, "taken")
         _, world_size = self.rank_and_size
-        here = self._epochs.last(taken)
+        here = self._epochs.last()
         done = min(self.num_batches, here.batches + taken * world_size)
         return replace(here, batches=done).state(self.state_options)
 
@@ -356,8 +338,7 @@ class SeedDataset(IterableDataset[SampledBatch]):
         Parameters
         ----------
         state : mapping
-            From `state_after`, from the ``state_dict`` of an iterator of this dataset, or from
-            that of a ``StatefulDataLoader``.
+            From `state_after`, or from the ``state_dict`` of a ready-made loader.
 
         Raises
         ------
@@ -375,9 +356,12 @@ class SeedDataset(IterableDataset[SampledBatch]):
         ValueError
             As at the beginning of an iteration, if it is not known how ranks share the epoch.
         """
-        share = Share(*self._checked_rank())
+        return len(self.batches_of(Share(*self._checked_rank())))
+
+    def batches_of(self, share: Share, first: int = 0) -> Sequence[int]:
+        """Numbers of the batches of an epoch that are of a share, of those from `first` on."""
         even, drop_last = self.ranks.even, self.drop_last
-        return len(batch_ids(self.num_batches, share, even=even, drop_last=drop_last))
+        return batch_ids(self.num_batches, share, first, even=even, drop_last=drop_last)
 
     @property
     def position(self) -> Position:
@@ -396,8 +380,7 @@ class SeedDataset(IterableDataset[SampledBatch]):
         return rank, world_size
 
     def __getstate__(self) -> dict[str, Any]:
-        parent = ParentGroup(os.getpid(), current_group()) if is_spawning() else None
-        return {**self.__dict__, "parent": parent}
+        return {**self.__dict__, "parent": group_for_workers()}
 
     def __copy__(self) -> SeedDataset:
         copied = self.__class__.__new__(self.__class__)
@@ -413,20 +396,14 @@ class SeedDataset(IterableDataset[SampledBatch]):
 
     def iterate(self, progress: Progress) -> BatchIterator:
         """A worker's share of a pass that `begin_pass` has begun, in the parent or here."""
-        return BatchIterator(self, progress, even=self.ranks.even)
+        return BatchIterator(self, progress)
 
     def __iter__(self) -> BatchIterator:
         self.dataset.require_unedited(self.gather)
         share = current_share(*self._checked_rank())
         begun = self._epochs.begin(shared_by_ranks=share.world_size > 1)
         here = begun.position
-        return BatchIterator(
-            self,
-            Progress(here.epoch, here.batches, 0, share),
-            even=self.ranks.even,
-            on_load=partial(self._epochs.load, begun),
-            check=None if share.num_workers == 1 else partial(self._epochs.check, begun),
-        )
+        return BatchIterator(self, Progress(here.epoch, here.batches, 0, share), begun)
 
 
 # Classes of accelerate.data_loader: of the first, each process takes some items of every round;
@@ -458,14 +435,11 @@ def _refuse_accelerate() -> None:
 
 
 def _as_feature_dtype(value: Any) -> np.dtype[Any] | None:
-    float32 = np.dtype(np.float32)
-    try:
-        fits = value is None or np.dtype(value) == float32
-    except TypeError:
-        fits = False
-    if not fits:
+    if value is None:
+        return None
+    if value not in ("float32", np.float32):
         raise ValueError(f"feature_dtype must be 'float32', or None for as stored, not {value!r}")
-    return None if value is None else float32
+    return np.dtype(np.float32)
 
 
 def _name(key: RowKey) -> str:
@@ -560,7 +534,7 @@ def _probe(batches: SeedDataset, share: Share, epoch: int, numbers: Sequence[int
 
 _SCHEDSTAT = "/proc/thread-self/schedstat"
 # Elsewhere the faults of the whole process say whether there was any.
-_WHOSE = getattr(resource, "RUSAGE_THREAD", getattr(resource, "RUSAGE_SELF", None))
+_WHOSE = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 
 
 class Moment(NamedTuple):
@@ -573,7 +547,7 @@ class Moment(NamedTuple):
     queued : float
         Seconds ready to run and without a processor; 0 where the system does not say.
     faults : int
-        Page faults that read from the disk; 0 where the system does not say.
+        Page faults that read from the disk.
     """
 
     wall: float
@@ -595,7 +569,7 @@ def _queued() -> float:
 
 def moment() -> Moment:
     """That of the calling thread, now."""
-    faults = 0 if _WHOSE is None else resource.getrusage(_WHOSE).ru_majflt
+    faults = resource.getrusage(_WHOSE).ru_majflt
     return Moment(time.perf_counter(), time.thread_time(), _queued(), faults)
 
 
@@ -766,30 +740,16 @@ class BatchIterator(Iterator[SampledBatch]):
     batches : SeedDataset
     progress : Progress
         Where to begin.
-    even : bool
-        Every rank gets equally many mini-batches.
-    on_load : callable, optional
-        Called with the progress that `load_state_dict` goes on with, and whether this worker has
-        mini-batches left to give.
-    check : callable, optional
-        Called before each mini-batch, until a state is loaded.
+    begun : Pass, optional
+        The pass that this process has begun; several workers may then disagree about its epoch,
+        until a state is loaded.
     """
 
-    def __init__(
-        self,
-        batches: SeedDataset,
-        progress: Progress,
-        *,
-        even: bool,
-        on_load: Callable[[Progress, bool], object] | None = None,
-        check: Callable[[], object] | None = None,
-    ) -> None:
+    def __init__(self, batches: SeedDataset, progress: Progress, begun: Pass | None = None) -> None:
         self._source = batches
-        self._even = even
-        self._on_load = on_load
-        self._check = check
+        self._begun = begun
+        self._is_checked = begun is not None and progress.share.num_workers > 1
         self._turn = threading.RLock()
-        self._ranges = LoopRanges(training=False)
         self._start(progress)
 
     def _start(self, progress: Progress) -> None:
@@ -802,13 +762,7 @@ class BatchIterator(Iterator[SampledBatch]):
 
     def _numbers(self, progress: Progress) -> Sequence[int]:
         """Numbers of the mini-batches that are left."""
-        return batch_ids(
-            self._source.num_batches,
-            progress.share,
-            progress.first,
-            even=self._even,
-            drop_last=self._source.drop_last,
-        )[progress.taken :]
+        return self._source.batches_of(progress.share, progress.first)[progress.taken :]
 
     def __iter__(self) -> BatchIterator:
         """Itself."""
@@ -834,9 +788,9 @@ class BatchIterator(Iterator[SampledBatch]):
                     "this pass has ended with an error: begin another one with iter()"
                 )
             try:
-                if self._check is not None:
-                    self._check()
-                with self._ranges:
+                if self._begun is not None and self._is_checked:
+                    self._source._epochs.check(self._begun)
+                with waiting(training=False):
                     batch = next(self._batches)
             except Exception as error:
                 self._has_failed = not isinstance(error, StopIteration)
@@ -878,10 +832,10 @@ class BatchIterator(Iterator[SampledBatch]):
         RuntimeError
             If another worker of the pass has loaded a state of another epoch.
         """
-        progress = read_progress(state, self._source.state_options, self._source.num_batches)
-        check_share(progress, self._progress.share)
-        if self._on_load is not None:
-            self._on_load(progress, len(self._numbers(progress)) > 0)
-        self._check = None
+        source, share = self._source, self._progress.share
+        progress = read_progress(state, source.state_options, source.num_batches, share)
+        if self._begun is not None:
+            source._epochs.load(self._begun, progress, len(self._numbers(progress)) > 0)
+        self._is_checked = False
         self.close()
         self._start(progress)

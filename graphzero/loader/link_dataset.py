@@ -7,21 +7,17 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import Unpack
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import IdArray, as_times
 from graphzero.io.row_io import RowKey
-from graphzero.loader.arguments import (
-    DatasetOptions,
-    as_seed_edges,
-    check_keywords,
-    node_times,
-)
+from graphzero.loader.arguments import DatasetOptions, as_seed_edges, check_keywords, node_times
 from graphzero.loader.iteration import SeedDataset
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.neighbor_dataset import check_times
@@ -39,9 +35,6 @@ from graphzero.sampling.negatives import (
 from graphzero.sampling.sampler import HopReadAhead, NeighborSampler, TypedSubgraph
 from graphzero.store.manifest import EdgeType
 from graphzero.units import as_count
-
-if TYPE_CHECKING:
-    from graphzero.graph.user_input import Unpack
 
 Mode = Literal["binary", "triplet"] | None
 
@@ -279,13 +272,7 @@ class LinkNeighborDataset(SeedDataset):
         ends = self._ends(positions, negatives_key(self.sampler.seed, epoch, batch))
         times = None if self.input_time is None else self.input_time[positions]
         subgraph, sources, destinations = _sample_ends(
-            self.sampler,
-            self.edge_type,
-            ends,
-            times,
-            epoch=epoch,
-            batch=batch,
-            readahead=readahead,
+            self.sampler, self.edge_type, ends, times, epoch=epoch, batch=batch, readahead=readahead
         )
         count, kind = positions.shape[0], self.edge_type
         if self._excluded:

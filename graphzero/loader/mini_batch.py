@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.utils.data import get_worker_info
+from typing_extensions import Self
 
 from graphzero.graph.dataset import OF_DATA, Dataset
 from graphzero.graph.stores import as_tensor
@@ -24,9 +25,6 @@ from graphzero.io.row_io import RowKey
 from graphzero.loader.stats import BatchStats
 from graphzero.sampling.sampler import Subgraph, TypedSubgraph
 from graphzero.store.manifest import NODES, EdgeType
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 @dataclass(frozen=True)

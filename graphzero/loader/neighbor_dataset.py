@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from typing_extensions import Unpack
 
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import IdArray, as_times
 from graphzero.io.row_io import RowKey
-from graphzero.loader.arguments import (
-    DatasetOptions,
-    as_seed_ids,
-    as_seed_nodes,
-    check_keywords,
-)
+from graphzero.loader.arguments import DatasetOptions, as_seed_nodes, check_keywords
 from graphzero.loader.iteration import SeedDataset
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.sampling.sampler import HopReadAhead
-
-if TYPE_CHECKING:
-    from graphzero.graph.user_input import Unpack
 
 
 def check_times(dataset: Dataset) -> None:
@@ -53,8 +46,8 @@ class NeighborDataset(SeedDataset):
 
     - with torchdata's ``StatefulDataLoader`` and as many ranks and workers as before, by its own
       ``state_dict()`` and ``load_state_dict(state)``;
-    - with other ranks or workers, or a plain ``DataLoader``, by `resume`, which takes the state of
-      a ``StatefulDataLoader`` (of rank 0) or what `state_after` gave.
+    - with other ranks or workers, or a plain ``DataLoader``, by `resume`, which takes what
+      `state_after` gave.
 
     Parameters
     ----------
@@ -128,10 +121,7 @@ class NeighborDataset(SeedDataset):
         **options: Unpack[DatasetOptions],
     ) -> None:
         check_keywords(type(self), options, DatasetOptions.__annotations__)
-        nodes = as_seed_nodes(seeds, dataset)
-        self.input_type = nodes.node_type
-        store = dataset.nodes[self.input_type]
-        self.seeds = as_seed_ids(nodes.nodes, store.num_nodes)
+        self.input_type, self.seeds, _ = as_seed_nodes(seeds, dataset)
         super().__init__(dataset, self.seeds.shape[0], fanouts, **options)
         self._stored_seeds: IdArray | None = None
         # More stored ids than the graph's table of ranks are not kept: then each mini-batch reads
@@ -139,7 +129,7 @@ class NeighborDataset(SeedDataset):
         if dataset.is_typed or self.seeds.nbytes <= dataset.graph.section_bytes.get("node_rank", 0):
             order = np.argsort(self.seeds)  # the table is read once, from its beginning to its end
             self._stored_seeds = np.empty_like(self.seeds)
-            self._stored_seeds[order] = store.to_stored(self.seeds[order])
+            self._stored_seeds[order] = dataset.nodes[self.input_type].to_stored(self.seeds[order])
         self.translates_seeds = self._stored_seeds is None
         if input_time is None:
             self.sampler.sampling.check_untimed(": give input_time, or")

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data.dataloader import _InfiniteConstantSampler
+from typing_extensions import Unpack
 
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import IdArray, as_ids, as_seed
@@ -52,12 +53,8 @@ from graphzero.loader.iteration import BatchIterator, SeedDataset
 from graphzero.loader.link_dataset import LinkNeighborDataset
 from graphzero.loader.mini_batch import Collate, MiniBatch, SampledBatch, TypedMiniBatch
 from graphzero.loader.neighbor_dataset import NeighborDataset
-from graphzero.loader.profiler import LoopRanges
+from graphzero.loader.profiler import end_training, waiting
 from graphzero.loader.stats import Loop
-from graphzero.sampling.order import batch_ids
-
-if TYPE_CHECKING:
-    from graphzero.graph.user_input import Unpack
 
 _NO_EPOCH = MOST_EPOCH + 1  # of batches that belong to no epoch
 
@@ -195,15 +192,17 @@ class _Counting(Iterator[Any]):
         self._loader = loader
         self._iterator = iterator
         self._delivered = delivered
-        self._ranges = LoopRanges(training=True)
         self._loop = loop
 
     def __next__(self) -> Any:
         self._loader._check_current(self._delivered)
-        with self._ranges:
+        with waiting(training=True):
             output = self._loop.next_of(self._iterator)
         self._delivered.taken += 1
         return output
+
+    def __del__(self) -> None:
+        end_training()
 
 
 class SeedLoader(DataLoader[Any]):
@@ -321,9 +320,7 @@ class SeedLoader(DataLoader[Any]):
         loop, source = Loop(), self._source
         with loop.starting():
             progress = source.begin_pass()
-            first, share = progress.first, progress.share
-            even, drop_last = source.ranks.even, source.drop_last
-            numbers = batch_ids(source.num_batches, share, first, even=even, drop_last=drop_last)
+            numbers = source.batches_of(progress.share, progress.first)
             self._delivered = delivered = _Delivered(progress, len(numbers))
             self._finish.transform = self.transform
             if source.dataset.deleted != self._deleted:
@@ -562,19 +559,18 @@ def _around_nodes(
     time_attr: str | None = None,
     **options: Any,
 ) -> tuple[SeedDataset, IdArray | None]:
-    nodes = as_seed_nodes(input_nodes, ds)
+    kind, seeds, is_mask = as_seed_nodes(input_nodes, ds)
     source = NeighborDataset(
         ds,
-        nodes,
+        (kind, seeds) if ds.is_typed else seeds,
         as_num_neighbors(num_neighbors),
-        input_time=seed_times(ds, nodes, time_attr, input_time),
+        input_time=seed_times(ds, kind, seeds, time_attr, input_time),
         **_as_dataset_options(ds, **options),
     )
     if seed_weights is not None:
-        labels = partial(node_labels, ds, nodes.node_type, source.seeds)
+        labels = partial(node_labels, ds, kind, seeds)
         source.weigh_seeds(as_seed_weights(seed_weights, labels))
-    ids = source.seeds if nodes.is_mask else None
-    return source, as_input_ids(input_id, ids, source.num_seeds)
+    return source, as_input_ids(input_id, seeds if is_mask else None, source.num_seeds)
 
 
 def _as_dataset_options(

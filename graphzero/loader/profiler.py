@@ -8,6 +8,8 @@ open after ``next`` only where `profile` ends it.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch.autograd.profiler
@@ -28,7 +30,8 @@ class _Here(threading.local):
 _here = _Here()
 
 
-def _end_training() -> None:
+def end_training() -> None:
+    """Ends the range of training that is open in this thread, if any."""
     training, _here.training = _here.training, None
     if training is not None:
         training.__exit__(None, None, None)
@@ -49,20 +52,22 @@ class profile(torch.profiler.profile):
 
     def stop_trace(self) -> None:
         """Ends the session, and the range that is open."""
-        _end_training()
+        end_training()
         _here.profiles = max(0, _here.profiles - 1)
         super().stop_trace()
 
     def step(self) -> None:
         """As in torch. What the loop does from here to the next mini-batch is in no range."""
-        _end_training()
+        end_training()
         super().step()
 
 
-class LoopRanges:
-    """The ranges of a loop over mini-batches: it waits for one, and trains on it until the next.
+@contextmanager
+def waiting(*, training: bool) -> Iterator[None]:
+    """The range of a loop that waits for a mini-batch.
 
-    A ``with`` block is the waiting. After it, training begins, unless an exception ends the loop.
+    After it, training begins, unless an exception ends the loop. If the iteration takes its
+    mini-batches from another one, the outer one alone has ranges.
 
     Parameters
     ----------
@@ -70,36 +75,17 @@ class LoopRanges:
         False: without that range. A DataLoader of torch has a range of its own around `next`,
         which would end within it. Perfetto shows no ranges that overlap but are not nested.
     """
-
-    __slots__ = ("_has_training", "_is_inner", "_training", "_waiting")
-
-    def __init__(self, *, training: bool) -> None:
-        self._has_training = training
-        self._is_inner = False
-        self._waiting: Any = None
-        self._training: Any = None
-
-    def __enter__(self) -> None:
-        self._is_inner = _here.is_waiting
-        if self._is_inner:
-            return
-        _end_training()
-        if getattr(torch.autograd.profiler, "_is_profiler_enabled", False):
-            self._waiting = record_function(_WAITING)
-            self._waiting.__enter__()
-        _here.is_waiting = True
-
-    def __exit__(self, exception: object, *_: object) -> None:
-        if self._is_inner:
-            return
+    if _here.is_waiting:
+        yield
+        return
+    end_training()
+    is_profiled = getattr(torch.autograd.profiler, "_is_profiler_enabled", False)
+    _here.is_waiting = True
+    try:
+        with record_function(_WAITING) if is_profiled else nullcontext():
+            yield
+    finally:
         _here.is_waiting = False
-        if self._waiting is not None:
-            self._waiting.__exit__(None, None, None)
-            self._waiting = None
-        if exception is None and self._has_training and _here.profiles:
-            self._training = _here.training = record_function(_TRAINING)
-            _here.training.__enter__()
-
-    def __del__(self) -> None:
-        if self._training is not None and self._training is _here.training:
-            _end_training()
+    if training and _here.profiles:
+        _here.training = record_function(_TRAINING)
+        _here.training.__enter__()

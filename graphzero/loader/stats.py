@@ -306,17 +306,18 @@ class _Watched(Iterable[Any]):
 
 
 def _observed(iterator: Iterator[Any], loop: Loop) -> Iterator[Any]:
-    from graphzero.loader.profiler import LoopRanges  # imports torch
+    from graphzero.loader.profiler import end_training, waiting  # imports torch
 
-    ranges = LoopRanges(training=True)
-    while True:
-        try:
-            with ranges:
+    try:
+        while True:
+            with waiting(training=True):
                 batch = loop.next_of(iterator)
-        except StopIteration:
-            return
-        yield batch
-        del batch  # its memory is needed for the next one
+            yield batch
+            del batch  # its memory is needed for the next one
+    except StopIteration:
+        return
+    finally:
+        end_training()
 
 
 def watch(loader: Iterable[Any]) -> Iterable[Any]:

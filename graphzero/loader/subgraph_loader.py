@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from typing_extensions import Unpack
 
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import IdArray, as_ids
@@ -17,9 +18,6 @@ from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.neighbor_loader import SeedLoader
 from graphzero.sampling.sampler import HopReadAhead
 from graphzero.store.manifest import NODES
-
-if TYPE_CHECKING:
-    from graphzero.graph.user_input import Unpack
 
 
 class SubgraphDataset(SeedDataset):

@@ -6,10 +6,11 @@ import math
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
+from typing_extensions import Unpack
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
@@ -19,8 +20,7 @@ from graphzero.io.session import TopologyFile
 from graphzero.loader.arguments import (
     DataLoaderOptions,
     SeedOptions,
-    as_array,
-    as_seed_ids,
+    as_seed_nodes,
     check_keywords,
 )
 from graphzero.loader.iteration import SeedDataset
@@ -30,10 +30,6 @@ from graphzero.sampling.negatives import negatives_key
 from graphzero.sampling.sampler import HopReadAhead
 from graphzero.store.manifest import NODES
 from graphzero.units import as_count
-
-if TYPE_CHECKING:
-    from graphzero.graph.user_input import Unpack
-
 
 # Threads that walk where the graph is larger than memory: the page faults that they wait for are
 # read together.
@@ -64,8 +60,8 @@ class WalkDataset(SeedDataset):
     ----------
     dataset : Dataset
         Without types; from `graphzero.open`.
-    seeds : (num_seeds,) integers or (num_nodes,) bool, optional
-        Where walks start. Default: at all nodes.
+    seeds : (num_seeds,) integers, (num_nodes,) bool, or str, optional
+        Where walks start: nodes, a mask of them, or the name of a split. Default: at all nodes.
     walk_length : int
         Nodes of each walk, its start included.
     context_size : int, optional
@@ -130,7 +126,7 @@ class WalkDataset(SeedDataset):
         self.p, self.q, self.weighted = float(p), float(q), bool(weighted)
         if self.weighted:
             self._graph._csr.require_weights()
-        self.seeds = as_seed_ids(None if seeds is None else as_array(seeds), dataset.num_nodes)
+        _, self.seeds, _ = as_seed_nodes(seeds, dataset)
         options = {"gather": (), **options}
         super().__init__(dataset, len(self.seeds), [], weighted=self.weighted, **options)
 
@@ -241,8 +237,8 @@ class WalkLoader(SeedLoader):
     ----------
     dataset : Dataset
         Without types; from `graphzero.open`.
-    seeds : (num_seeds,) integers or (num_nodes,) bool, optional
-        Where walks start. Default: at all nodes.
+    seeds : optional
+        Where walks start, as in `WalkDataset`.
     **options
         The arguments of `WalkDataset`, ``transform`` (gets the pair, in the worker), and those of
         torch's DataLoader.

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from graphzero.errors import FormatError
 from graphzero.graph.features import FeatureStore
-from graphzero.graph.user_input import IdArray, Sampling, as_fanouts, as_seed
+from graphzero.graph.user_input import IdArray, Sampling, as_seed
 from graphzero.io.row_io import RowKey
 from graphzero.sampling.order import num_batches
 from graphzero.units import as_count
@@ -26,7 +26,8 @@ from graphzero.units import as_count
 OPTIONS, OFFSETS = "pack_options", "batch_offsets"
 _VERSIONS = (1, 2)  # version 1 has the features "x", in one file
 _SAMPLING = tuple(each.name for each in fields(Sampling))
-_NEEDED = {"num_seeds", "batch_size", "fanouts", "shuffle", "drop_last", "seed", *_SAMPLING}
+# What counts batches and rows, and the least that it may be.
+_COUNTS = {"num_seeds": 0, "batch_size": 1, "first_epoch": 0, "epochs": 1, "resident_rows": 0}
 
 
 @dataclass(frozen=True)
@@ -95,25 +96,17 @@ class PackInfo:
                 raise ValueError(f"version {version!r}, this graphzero reads versions 1 and 2")
             found |= {name: _as_key(found[name]) for name in ("source", "parts") if name in found}
             info = PackInfo(**found)
-            keys = [info.source, *(key for key, _ in info.parts)]
-            rows, *_ = [file_key(key) for key in keys]
-            missing = _NEEDED - info.options.keys()
-            if missing or info.files.keys() != {"graph", rows}:
-                raise ValueError(f"does not name {sorted(missing) or f'graph and {rows}'}")
-            counts = {"num_seeds": 0, "batch_size": 1}
-            counts |= {"first_epoch": 0, "epochs": 1, "resident_rows": 0}
-            for name, least in counts.items():
+            for name, least in _COUNTS.items():
                 as_count({**info.options, **vars(info)}[name], name, least)
             as_seed(info.options["seed"])
-            fanouts = info.options["fanouts"]
-            for hops in fanouts.values() if isinstance(fanouts, dict) else [fanouts]:
-                as_fanouts(hops)
-            _ = info.sampling
+            # The dataset that reads the pack checks the values of the others.
+            _ = info.options["fanouts"], info.options["shuffle"], info.files.items()
+            _ = info.sampling, info.batches_per_epoch
+            for key in (info.source, *dict(info.parts)):
+                file_key(key)
             for _, name in info.parts:
-                if os.path.basename(name) != name or "\0" in name or not name:
+                if os.path.basename(name) != name or "\0" in name:
                     raise ValueError(f"{name!r:.80} is no file beside it")
-            if len(set(keys)) < len(keys):
-                raise ValueError("an attribute is there twice")
         except (AttributeError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise ValueError(f"not the options of a pack ({error})") from None
         return info

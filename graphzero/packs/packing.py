@@ -14,10 +14,11 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
+from typing_extensions import Unpack
 
 from graphzero.errors import FormatError
 from graphzero.graph.dataset import Dataset
@@ -25,6 +26,7 @@ from graphzero.graph.features import EdgeRows, FeatureStore
 from graphzero.graph.user_input import IdArray
 from graphzero.io.prefetch import Prefetch
 from graphzero.io.row_io import RowKey, RowSource, managed_bytes, row_sources
+from graphzero.loader.arguments import DatasetOptions
 from graphzero.loader.epochs import differences
 from graphzero.loader.iteration import plan_iteration
 from graphzero.loader.neighbor_dataset import NeighborDataset
@@ -42,10 +44,6 @@ from graphzero.store.atomic import is_staging_name
 from graphzero.store.format import FLAG_VECTOR, MAGIC, FileWriter, layout
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset
 from graphzero.units import as_count
-
-if TYPE_CHECKING:
-    from graphzero.graph.user_input import Unpack
-    from graphzero.loader.arguments import DatasetOptions
 
 _DEFAULT_RESIDENT = 0.2
 _TOKEN = "[0-9a-f]{8}"
@@ -133,11 +131,6 @@ def _packed_sources(batches: NeighborDataset, epoch: int) -> dict[RowKey, RowSou
     Other rows come through the page cache; weights and times that drive sampling are in the files
     of the graph, beside the lists that are sampled.
     """
-    if len(batches.options["fanouts"]) < len(batches.sampler.fanouts):
-        raise ValueError(
-            "two edge types have one name in a pack, source__relation__target: build the "
-            "dataset with other names of types"
-        )
     found = {
         key: source
         for key, source in batches.row_sources(epoch).items()
@@ -154,10 +147,7 @@ def _packed_sources(batches: NeighborDataset, epoch: int) -> dict[RowKey, RowSou
 
 
 def _resident_rows(
-    batches: NeighborDataset,
-    sources: Mapping[RowKey, RowSource],
-    epoch: int,
-    prefetch: Prefetch,
+    batches: NeighborDataset, sources: Mapping[RowKey, RowSource], epoch: int, prefetch: Prefetch
 ) -> dict[RowKey, int]:
     """How many first rows of each file are packed once; by default as many as the plan finds.
 
@@ -393,12 +383,7 @@ class PackedDataset(NeighborDataset):
         of_pack = ("batch_size", "shuffle", "drop_last", "seed")
         given: Any = {name: info.options[name] for name in of_pack} | asdict(info.sampling)
         super().__init__(
-            dataset,
-            seeds,
-            info.options["fanouts"],
-            input_time=input_time,
-            **given,
-            **options,
+            dataset, seeds, info.options["fanouts"], input_time=input_time, **given, **options
         )
         self._refuse(differences({**info.options, **self._packed_epochs()}, self.options))
 

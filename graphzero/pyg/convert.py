@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,8 +23,7 @@ from graphzero.errors import user_line
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.graph.stores import Extras, is_seed_edges
 from graphzero.ingest.folder import once
-from graphzero.ingest.options import BuildOptions
-from graphzero.ingest.sources.torch_file import array_of_tensor, is_sparse_tensor, load_torch
+from graphzero.ingest.sources.torch_file import array_of_tensor, is_sparse_tensor
 from graphzero.store.manifest import EDGES, NODES
 
 Array = npt.NDArray[Any]
@@ -41,23 +38,12 @@ _TOPOLOGY = ("edge_index", "adj_t", "num_nodes")
 _IN_BATCHES = {"n_id": "nodes", "input_id": "nodes", "e_id": "edges"}
 # What says which graph of a Batch a node is of.
 _OF_BATCH = ("batch", "ptr")
-# The only classes besides tensors and containers that are read from files.
-_CLASSES = {
-    "data": ("Data", "DataEdgeAttr", "DataTensorAttr"),
-    "hetero_data": ("HeteroData",),
-    "storage": ("BaseStorage", "GlobalStorage", "NodeStorage", "EdgeStorage"),
-    "feature_store": ("TensorAttr", "_FieldStatus"),
-    "graph_store": ("EdgeAttr", "EdgeLayout"),
-}
-_REFUSED = {
+# Options of `build` that the graph itself says, and how to change it.
+_INSTEAD = {
     "directed": "PyG's edge_index has both directions of an undirected graph already",
     "coalesce": "set data = data.coalesce() before, or call torch_geometric.utils.coalesce",
     "drop_self_loops": "use torch_geometric.utils.remove_self_loops before",
     "reverse": "set data.edge_index = data.edge_index.flip(0) before",
-    "edges": "they are those of the graph",
-    "nodes": "they are those of the graph",
-    "features": "they are x of the graph",
-    "labels": "they are y of the graph",
 }
 
 
@@ -86,11 +72,9 @@ def from_data(
 
     Parameters
     ----------
-    data : Data, HeteroData, a PyG dataset of one graph, or path-like
-        Its edges are stored as they are, each in the one direction that it has. A path is that of
-        a file with one graph, such as ``processed/data.pt`` of an `InMemoryDataset`, or of
-        ``torch.save(data, path)``. Its tensors are mapped and not loaded, so that a graph larger
-        than memory can be stored; no code in the file is executed.
+    data : Data, HeteroData, or a PyG dataset of one graph
+        Its edges are stored as they are, each in the one direction that it has. A graph in a file
+        that is larger than memory is ``torch.load(file, weights_only=False, mmap=True)``.
     path : path-like
         Folder of the dataset; created if it does not exist.
     weight_attrs : str or list of str, optional
@@ -104,8 +88,8 @@ def from_data(
         Whether to store the position of each edge in ``edge_index``, which batches have as
         ``e_id``, as PyG's do.
     **options
-        Of `graphzero.build`: ``order``, ``feature_dtype``, ``memory_limit``, ``progress``,
-        ``neighbors`` ("in", as in PyG).
+        Of `graphzero.build`: ``order``, ``presample``, ``feature_dtype``, ``memory_limit``,
+        ``progress``, ``neighbors`` ("in", as in PyG).
 
     Returns
     -------
@@ -114,15 +98,14 @@ def from_data(
     Raises
     ------
     ValueError
-        If an attribute cannot be stored, an edge names a node that does not exist, the PyG dataset
-        or the file has several graphs, or the file has objects of other classes.
+        If an attribute cannot be stored, an edge names a node that does not exist, or the PyG
+        dataset has several graphs.
     TypeError
-        If `data` is not a PyG graph.
+        If `data` is not a PyG graph, but a path for example; says how to read it.
     """
-    for name in options:
-        if name in _REFUSED or name not in BuildOptions.__dataclass_fields__:
-            reason = _REFUSED.get(name, "see the options of graphzero.build")
-            raise TypeError(f"from_data has no {name}=: {reason}")
+    for name in options.keys() - api.GRAPH_OPTIONS:
+        reason = _INSTEAD.get(name, f"there are {sorted(api.GRAPH_OPTIONS)}")
+        raise TypeError(f"from_data has no {name}=: {reason}")
     graph = _describe(_one_graph(data))
     of_nodes, of_edges = graph.nodes.values(), graph.edges.values()
     if weight_attrs is None:
@@ -148,53 +131,24 @@ def from_data(
 
 
 def _one_graph(data: Any) -> Data | HeteroData:
-    """The graph, also if it is in a file, or the only one of a PyG dataset."""
-    if isinstance(data, str | os.PathLike):
-        return _open_graph_file(Path(data))
+    """The graph, also if it is the only one of a PyG dataset."""
     if isinstance(data, torch_geometric.data.Dataset):
-        _require_one(repr(data), len(data))
+        if len(data) != 1:
+            raise ValueError(
+                f"{data!r} holds {len(data):,} graphs, and a dataset folder holds one: choose it, "
+                f"as in from_data(dataset[0], path); for training on many small graphs, in memory "
+                f"or in an OnDiskDataset, use PyG's DataLoader"
+            )
         data = data[0]
     if not isinstance(data, Data | HeteroData):
         raise TypeError(
-            f"from_data takes a torch_geometric.data.Data or HeteroData, a PyG dataset of one "
-            f"graph, or the path of its file, not {type(data).__name__}; the tensors of a "
-            f"(FeatureStore, GraphStore), saved as .npy files, are for graphzero.build"
+            f"from_data takes a torch_geometric.data.Data or HeteroData, or a PyG dataset of one "
+            f"graph, not {type(data).__name__}. A graph in a file: from_data(torch.load(file, "
+            f"weights_only=False, mmap=True), path), of a dataset's processed/data.pt "
+            f"Data.from_dict(torch.load(...)[0]). The tensors of a (FeatureStore, GraphStore), "
+            f"saved as .npy files, are for graphzero.build"
         )
     return data
-
-
-def _require_one(what: str, num_graphs: int) -> None:
-    if num_graphs != 1:
-        raise ValueError(
-            f"{what} holds {num_graphs:,} graphs, and a dataset folder holds one: choose it, as in "
-            f"from_data(dataset[0], path); for training on many small graphs, in memory or in an "
-            f"OnDiskDataset, use PyG's DataLoader"
-        )
-
-
-def _num_graphs(slices: Any) -> int:
-    """Number of graphs in a processed file, whose slices say where each begins."""
-    if isinstance(slices, Mapping):
-        return max(map(_num_graphs, slices.values()), default=1)
-    return 1 if slices is None else len(slices) - 1
-
-
-def _open_graph_file(path: Path) -> Data | HeteroData:
-    """The one graph in a file of PyG or ``torch.save``, or its ``to_dict()``, tensors mapped."""
-    classes = []
-    for module, names in _CLASSES.items():
-        home = importlib.import_module(f"torch_geometric.data.{module}")
-        classes += [getattr(home, name) for name in names if hasattr(home, name)]
-    found = load_torch(path, classes)
-    if isinstance(found, tuple) and 2 <= len(found) <= 4:
-        _require_one(str(path), _num_graphs(found[1]))
-        found = found[0]
-    if isinstance(found, Mapping):
-        typed = any(isinstance(value, Mapping) for value in found.values())
-        found = HeteroData.from_dict(found) if typed else Data.from_dict(found)
-    if not isinstance(found, Data | HeteroData):
-        raise ValueError(f"{path} holds {type(found).__name__}, and no graph of PyG")
-    return found
 
 
 # --- what a graph consists of: what is stored, and what stays in memory

@@ -111,7 +111,7 @@ class DataModule(_Base):  # type: ignore[misc]
 
         train = nodes_or_split(input_train_nodes, "train")
         if input_pred_nodes is None and data.is_typed and train is not None:
-            input_pred_nodes = as_seed_nodes(train, data).node_type
+            input_pred_nodes = as_seed_nodes(train, data)[0]
         self._seeds = {
             "train": (train, input_train_time),
             "val": (nodes_or_split(input_val_nodes, "val", "valid"), input_val_time),

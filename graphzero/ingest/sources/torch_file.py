@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -93,10 +93,10 @@ def _values_in(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str
             yield from _values_in(inner, f"{name}/{text}" if name else text, depth + 1)
 
 
-def load_torch(path: Path, classes: Sequence[Any] = ()) -> Any:
+def load_torch(path: Path) -> Any:
     """What ``torch.save`` has written, its tensors mapped.
 
-    Besides tensors and containers, NumPy's arrays and objects of `classes` are read.
+    Besides tensors and containers, NumPy's arrays are read.
     """
     import torch
 
@@ -113,7 +113,7 @@ def load_torch(path: Path, classes: Sequence[Any] = ()) -> Any:
         )
     # Before torch 2.5 it can be allowed no classes.
     allow: Any = getattr(torch.serialization, "safe_globals", nullcontext)
-    with reading(path, "torch file"), allow([*classes, *_numpy_constructors()]):
+    with reading(path, "torch file"), allow(_numpy_constructors()):
         try:
             return torch.load(
                 os.fspath(path), map_location="cpu", weights_only=True, mmap=mapped or None
@@ -124,8 +124,8 @@ def load_torch(path: Path, classes: Sequence[Any] = ()) -> Any:
                 raise
     raise ValueError(
         f"{path} has an object of {found}, and only tensors and NumPy arrays, also in "
-        f"dictionaries, are read, so that no code in a file is executed. {_AGAIN}; "
-        f"graphzero.pyg.from_data takes graphs of PyG"
+        f"dictionaries, are read, so that no code in a file is executed. {_AGAIN}. A graph of PyG: "
+        f"graphzero.pyg.from_data(torch.load(file, weights_only=False, mmap=True), folder)"
     )
 
 
