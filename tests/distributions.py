@@ -18,7 +18,7 @@ from typing import Any
 
 import files
 import numpy as np
-import typed_reference
+import reference
 from sources import Ids, Library, Source, Twin
 from typed_graphs import Edges, TypedGraph
 
@@ -302,7 +302,7 @@ class TypedInput:
             return users(got.n_id, got.edge_index)
 
         def twin(seeds, fanouts, **options):
-            got = typed_reference.sample(graph, seeds, fanouts, **options)
+            got = reference.sample_types(graph, seeds, fanouts, **options)
             return users(got["n_id"], got["edge_index"])
 
         return library, twin

@@ -7,7 +7,6 @@ import math
 import chi_square
 import pytest
 import reference
-import typed_reference
 from distributions import CASES, OF_TWO
 
 LEAST_P, MOST_P = 1e-4, 1 - 1e-6  # a fit that is too good is no draw either
@@ -46,7 +45,7 @@ def test_a_broken_generator_is_noticed(case, tmp_path, monkeypatch, broken):
 @pytest.mark.parametrize("case", OF_TWO, ids=lambda case: case.name)
 def test_edge_types_that_share_their_draws_are_noticed(case, tmp_path, monkeypatch):
     _, twin = case.graph.sources(tmp_path)
-    monkeypatch.setattr(typed_reference, "MOST_HOPS", 0)
+    monkeypatch.setattr(reference, "MOST_HOPS", 0)
     assert chi_square.p_value(case.outcomes(twin, case.few), case.shares) < LEAST_P
 
 
