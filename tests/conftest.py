@@ -32,7 +32,7 @@ if threading.current_thread() is threading.main_thread():
 EXTENDED = (
     "accelerate build_killed build_memory distribution huge_counts "
     "iterators_end leaves_nothing loader_lightning memory_limit program_ends pyg_lightning "
-    "pyg_properties pyg_scripts report_command report_page_browser "
+    "pyg_properties pyg_scripts report_command "
     "sources_memory training truncated tune typed_examples"
 )
 # Files that run the compiled core hard: AddressSanitizer watches them as well.

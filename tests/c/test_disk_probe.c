@@ -96,7 +96,7 @@ static void odd_times_come_to_an_end(void)
     gz_disk_probe_close(probe);
 }
 
-TEST(a_probe_counts_its_reads)
+TEST(a_probe_may_end_at_any_time)
 {
     with_each_engine(it_may_end_before_it_runs);
     with_each_engine(odd_times_come_to_an_end);
