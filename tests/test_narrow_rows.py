@@ -50,21 +50,6 @@ def test_every_pattern_of_16_bits_is_exact(tmp_path, name):
     equal_bits(got, numbers.as_float32(rows))
 
 
-@dtypes
-@pytest.mark.parametrize("width", [None, 5, 67])
-def test_gather_as_stored_and_as_float32(tmp_path, dtype, width):
-    shape = (500,) if width is None else (500, width)
-    rows, nodes = numbers.draw(dtype, shape), np.random.default_rng(1).integers(0, 500, 3000)
-    files.write_rows(tmp_path / "x.gd", rows, rank=np.random.default_rng(2).permutation(500))
-    store = gz.FeatureStore(tmp_path / "x.gd")
-    as_stored = store.gather(nodes, dtype=dtype)
-    assert as_stored.dtype == store.dtype == dtype
-    assert numbers.as_bits(as_stored) == numbers.as_bits(rows[nodes])
-    out = np.empty((3000, *shape[1:]), np.float32)
-    assert store.gather(nodes, out, 2, dtype=np.float32) is out
-    np.testing.assert_array_equal(out, numbers.as_float32(rows)[nodes])
-
-
 @pytest.fixture(scope="module")
 def folder_of(tmp_path_factory):
     """A function that gives the folder of a dataset with features of a dtype, and these."""

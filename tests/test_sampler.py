@@ -273,22 +273,17 @@ def history(tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", INDUCED)
-def test_induced_subgraphs_have_every_edge_between_their_nodes(history, kind):
-    (graph, edges), (options, timed) = history, options_of(kind)
+def test_threads_do_not_change_induced_subgraphs(history, kind):
+    (graph, _), (options, timed) = history, options_of(kind)
     times = np.arange(200) * 5 if timed else None
-    got, by_threads = (
+    one, by_threads = (
         NeighborSampler(graph, [5, 3], num_threads=n, **options).sample(
             np.arange(200), seed_time=times, batch=5
         )
         for n in (1, 4)
     )
-    assert got.num_sampled_edges is None
-    if got.batch is None:
-        inside = np.isin(edges, got.n_id).all(axis=1)
-        assert sorted(got.e_id.tolist()) == np.flatnonzero(inside).tolist()
-    np.testing.assert_array_equal(edges[got.e_id].T, got.n_id[got.edge_index[::-1]])
     for name in ("n_id", "edge_index", "e_id", "stored_id", "batch"):
-        np.testing.assert_array_equal(getattr(got, name), getattr(by_threads, name))
+        np.testing.assert_array_equal(getattr(one, name), getattr(by_threads, name))
 
 
 @pytest.mark.parametrize("kind", ["uniform", "disjoint, induced", "until"])
