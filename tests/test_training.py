@@ -517,18 +517,6 @@ def test_several_processes_of_torchrun_are_refused(data, capfd, monkeypatch):
     assert run("train", data, "--epochs", 1) == 0
 
 
-def test_an_error_in_a_worker_is_one_line_too(data, monkeypatch, capfd):
-    def broken(*_, **__):
-        raise gz.FormatError("the file went bad")
-
-    monkeypatch.setattr(gz.FeatureStore, "gather_stored", broken)
-    monkeypatch.setattr(gz.FeatureStore, "gather", lambda self, nodes: np.zeros(len(nodes), int))
-    assert run("train", data, "--workers", 1) == 1
-    line = only_line(capfd.readouterr().err)
-    assert line.startswith("graphzero: ")
-    assert line.endswith("the file went bad")
-
-
 @pytest.mark.parametrize("option", ["--save", "--predictions", "--json"])
 def test_train_checks_its_outputs_before_it_trains(data, tmp_path, option, capfd):
     same = "--json" if option == "--save" else "--save"

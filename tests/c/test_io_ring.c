@@ -135,15 +135,6 @@ static bool forbid_enter(unsigned code, bool only_starts)
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-static bool a_forbidden_enter_is_told_at_once(void)
-{
-    if (!forbid_enter(EPERM, false))
-        return true;
-    return CHECK_EQ(gz_io_ring_open(4, &ring, &err), GZ_E_OS) && CHECK(ring == NULL) &&
-           CHECK_EQ(err.saved_errno, EPERM) && check_message("forbidden by seccomp") &&
-           nothing_is_left();
-}
-
 /* A kernel that is short of memory says EAGAIN: for some time this is no error. */
 static bool a_kernel_that_stays_busy_is_an_error_in_the_end(void)
 {
@@ -185,7 +176,6 @@ TEST(a_kernel_that_refuses_is_an_error)
 {
     if (!has_ring())
         return;
-    in_child(a_forbidden_enter_is_told_at_once);
     in_child(a_kernel_that_stays_busy_is_an_error_in_the_end);
     in_child(an_error_waits_for_the_reads_under_way);
 }
