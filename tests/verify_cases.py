@@ -134,6 +134,7 @@ CASES = [
     Case("in", "graph.gl", "indptr", at(1, 301), "entry 1 of 'indptr' is 301, below the entry"),
     Case("in", "graph.gl", "indptr", at(0, 1), "does not start at 0 and end at 300"),
     Case("in", "graph.gl", "indptr", at(40, 299), "does not start at 0 and end at 300", 0),
+    Case("in", "graph.gl", "indptr", at(9, 0), "entry 9 of 'indptr' is 0, below the entry before"),
     Case("in", "graph.gl", "indices", descent, "not in ascending order"),
     Case("in", "graph.gl", "indices", at(299, NODES), "entry 299 of 'indices' is 40, not in"),
     Case("in", "graph.gl", "weights", at(5, np.nan), "entry 5 of 'weights' is nan"),
