@@ -18,12 +18,14 @@ from typing import Any
 
 import files
 import numpy as np
-import typed_reference
-from sources import Ids, Library, Source, Twin
+import numpy.typing as npt
+import reference
+from sources import Library, Twin
 from typed_graphs import Edges, TypedGraph
 
 import graphzero as gz
 
+Ids = npt.NDArray[np.int64]
 Shares = Mapping[tuple[int, ...], float]  # the probability of each outcome
 
 
@@ -191,7 +193,7 @@ def of_walks(
     last = last or length + 1
     graph = Input(WALK_EDGES, 5, WALK_WEIGHTS)
 
-    def draw(source: Source, size: int) -> Ids:
+    def draw(source: Any, size: int) -> Ids:
         return source.walk([0] * size, length, **options)[:, -last:]
 
     return Case(name, graph, draw, Walk(**options).shares(graph, length, last), few=few)
@@ -227,7 +229,7 @@ def binary(name: str, graph: Input) -> Case:
 def triplet(name: str, graph: Input, edges: Sequence[Sequence[int]]) -> Case:
     """Outcomes are the negatives of two seed edges, which are no edges of the graph."""
 
-    def draw(source: Source, size: int) -> Ids:
+    def draw(source: Any, size: int) -> Ids:
         return source.destinations(edges, size).T
 
     one, other = (
@@ -261,7 +263,7 @@ NEGATIVES = [
 
 
 def shuffle() -> Case:
-    def draw(source: Source, size: int) -> Ids:
+    def draw(source: Any, size: int) -> Ids:
         return np.array([source.order(4, epoch=epoch) for epoch in range(size)])
 
     graph = Input([(0, 1)], 2)
@@ -302,7 +304,7 @@ class TypedInput:
             return users(got.n_id, got.edge_index)
 
         def twin(seeds, fanouts, **options):
-            got = typed_reference.sample(graph, seeds, fanouts, **options)
+            got = reference.sample_types(graph, seeds, fanouts, **options)
             return users(got["n_id"], got["edge_index"])
 
         return library, twin
@@ -493,17 +495,6 @@ OF_TWO = [
         evenly(itertools.combinations((0, 1, 3, 4, 6), 2)),
         pairs_of(4),
         times=TIMES,
-    ),
-    beside(
-        "before a time beside uniform, replaced",
-        TIMED,
-        [2, 1],
-        evenly(itertools.product((1, 4, 6), repeat=2)),
-        evenly((i,) for i in range(4)),
-        times=TIMES,
-        strictly_before=True,
-        replace=True,
-        ordered=(R, S),
     ),
     trees(),
     labor(),

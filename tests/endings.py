@@ -142,6 +142,10 @@ if ending == "exit":
     sys.exit(3)
 elif ending == "exception":
     raise KeyError("training failed")
+elif ending == "killed worker":
+    psutil.Process().children()[0].kill()
+    list(iterator)
+    time.sleep(SECONDS)  # torch raises an error as soon as it hears of it
 elif ending == "fork":
     iterator = fork_children(iterator)
 elif ending == "thread":

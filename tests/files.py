@@ -33,41 +33,40 @@ def contents(folder):
 
 
 def write_graph(
-    path,
-    edges,
-    num_nodes,
-    *,
-    directed=True,
-    incoming=False,
-    order="input",
-    weights=None,
-    times=None,
-    edge_ids=True,
-    wide=False,
+    path, edges, num_nodes, *, edge_ids=True, wide=False, weights=None, times=None, **how
 ):
     """Writes a ``.gl`` and returns the adjacency lists that it must hold."""
-    payload = {"weights": weights, "times": times}
-    graph = reference.adjacency(
-        edges, num_nodes, directed=directed, incoming=incoming, order=order, **payload
-    )
-    count = int(graph.indptr[-1])
+    graph = reference.adjacency(edges, num_nodes, weights=weights, times=times, **how)
+    left_out = {
+        "weights": weights is None,
+        "times": times is None,
+        "edge_ids": not edge_ids,
+        "node_ids": how.get("order") != "hot",
+    }
+    flags = gz_format.FLAG_DIRECTED * how.get("directed", True)
+    facts = {"num_nodes": num_nodes, "num_input_edges": len(edges), "flags": flags}
+    write_lists(path, graph, {name for name, is_left in left_out.items() if is_left}, wide, **facts)
+    return graph
+
+
+def write_lists(path, graph, left_out, wide, *, flags, **facts):
+    """Writes the ``.gl`` of adjacency lists, without some of what it may have."""
     id_type = "<u8" if wide else "<u4"
     arrays = {"indptr": ("<u8", graph.indptr), "indices": (id_type, graph.indices)}
-    if weights is not None:
+    if "weights" not in left_out:
         arrays["weights"] = ("<f4", graph.column(2, np.float32))
         arrays["cum_weights"] = ("<f8", np.array(graph.sums, dtype=np.float64))
-    if times is not None:
+    if "times" not in left_out:
         arrays["times"] = ("<i8", graph.column(3, np.int64))
         arrays["time_order"] = (id_type, np.array(graph.time_order, dtype=np.int64))
-    if edge_ids:
+    if "edge_ids" not in left_out:
         arrays["edge_ids"] = (id_type, graph.column(1, np.int64))
-    if order == "hot":
+    if "node_ids" not in left_out:
         arrays["node_ids"] = (id_type, graph.node_ids)
         arrays["node_rank"] = (id_type, graph.node_rank)
-    flags = gz_format.FLAG_DIRECTED * directed + gz_format.FLAG_INCOMING * incoming
-    facts = {"num_nodes": num_nodes, "width": count, "num_input_edges": len(edges)}
-    _write(path, "graph", arrays, flags=flags, **facts)
-    return graph
+    arrays = {name: array for name, array in arrays.items() if name not in left_out}
+    flags |= gz_format.FLAG_INCOMING * graph.incoming
+    _write(path, "graph", arrays, width=int(graph.indptr[-1]), flags=flags, **facts)
 
 
 def _write(path, kind, arrays, **facts):

@@ -1,16 +1,13 @@
-"""Which small faults in the code the tests notice: ``python tests/mutants.py RECORD``.
+"""Which small faults in the code the tests do not notice: ``python tests/mutants.py``.
 
 A mutant is a copy of the tree in which one operator, comparison, condition or constant of one file
-is another one. Without RECORD, or with one that does not exist, mutants of `TARGETS` are drawn,
-each with the tests that are to notice it, and those that the tests kill are written there, by the
-text of their lines. With a record, the same mutants are made again: those that survive are listed,
-and those whose line does not exist any more. A mutant of C takes a compiler and seconds to build.
+is another one. Mutants of `TARGETS` are drawn, the same ones for the same files, each with the
+tests that are to notice it; those that survive are listed. One of C takes seconds to build.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import re
@@ -20,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -55,34 +52,24 @@ NO_CODE = {  # comments, texts and what the preprocessor reads
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: of the line with this text, the `number`-th one of the file that has it."""
+    """One change: of a line of a file, counted from 0."""
 
     path: str
-    line: str
-    number: int
+    line: int
+    text: str
     changed: str
-
-    def apply(self, root: Path) -> str | None:
-        """The text of the file with the change; None if there is no such line."""
-        lines = (root / self.path).read_text().split("\n")
-        found = [i for i, line in enumerate(lines) if line == self.line]
-        if len(found) <= self.number:
-            return None
-        lines[found[self.number]] = self.changed
-        return "\n".join(lines)
 
 
 def mutants_of(path: str) -> Iterator[Mutant]:
     """All mutants of a file."""
     text = (ROOT / path).read_text()
     code = NO_CODE[Path(path).suffix].sub(lambda m: re.sub(r"[^\n]", "\0", m[0]), text)
-    lines = text.split("\n")
-    for i, (line, visible) in enumerate(zip(lines, code.split("\n"), strict=True)):
+    for i, (line, visible) in enumerate(zip(text.split("\n"), code.split("\n"), strict=True)):
         for token in TOKEN.finditer(visible):
             is_binary = f" {token[0]} " == line[token.start() - 1 : token.end() + 1]
             if token[0] in CHANGES and (token[0].isalnum() or is_binary):
                 changed = line[: token.start()] + CHANGES[token[0]] + line[token.end() :]
-                yield Mutant(path, line, lines[:i].count(line), changed)
+                yield Mutant(path, i, line, changed)
 
 
 class Tree:
@@ -116,15 +103,15 @@ class Tree:
     def survives(self, mutant: Mutant) -> bool | None:
         """Whether the tests pass with a mutant; None if it cannot be made."""
         path = self.root / mutant.path
-        original, text = path.read_text(), mutant.apply(self.root)
-        if text is None:
-            return None
-        path.write_text(text)
+        original = path.read_text()
+        lines = original.split("\n")
+        lines[mutant.line] = mutant.changed
+        path.write_text("\n".join(lines))
         try:
             if path.suffix == ".c" and not self.build(mutant.path):
                 return None
-            tests = [name for name in TARGETS[mutant.path] if (self.root / name).exists()]
-            command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+            command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+            command += TARGETS[mutant.path]
             done = subprocess.run(
                 command,
                 cwd=self.root,
@@ -142,36 +129,23 @@ class Tree:
                 self.build(mutant.path)
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("record", type=Path, help="JSON file of mutants that were killed")
     parser.add_argument("--count", type=int, default=20, help="mutants of each file")
-    parser.add_argument("--only", help="the files whose path has this text")
+    parser.add_argument("--only", default="", help="the files whose path has this text")
     options = parser.parse_args()
-    is_new = not options.record.exists()
-    chosen: list[Mutant] = []
-    if is_new:
-        for path in (path for path in TARGETS if (ROOT / path).exists()):
-            every = list(mutants_of(path))
-            chosen += random.Random(0).sample(every, min(options.count, len(every)))
-    else:
-        chosen = [Mutant(**one) for one in json.loads(options.record.read_text())]
-    chosen = [mutant for mutant in chosen if (options.only or "") in mutant.path]
+    found = []
     with tempfile.TemporaryDirectory() as folder:
         tree = Tree(Path(folder))
-        found = {mutant: tree.survives(mutant) for mutant in chosen}
-    for mutant, survives in found.items():
-        if survives is not False:
-            state = "survives" if survives else "gone"
-            print(
-                f"{mutant.path}: {state}\n  - {mutant.line.strip()}\n  + {mutant.changed.strip()}"
-            )
-    killed = [asdict(mutant) for mutant, survives in found.items() if survives is False]
-    print(f"{len(killed)} of {len(found)} killed, {list(found.values()).count(None)} gone")
-    if is_new:
-        options.record.write_text(json.dumps(killed, indent=1) + "\n")
-    return 0
+        for path in (path for path in TARGETS if options.only in path):
+            every = list(mutants_of(path))
+            for mutant in random.Random(0).sample(every, min(options.count, len(every))):
+                found.append(tree.survives(mutant))
+                if found[-1]:
+                    line, text, changed = mutant.line + 1, mutant.text, mutant.changed
+                    print(f"{path}:{line} survives\n  - {text.strip()}\n  + {changed.strip()}")
+    print(f"{found.count(False)} of {len(found)} killed, {found.count(None)} cannot be made")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

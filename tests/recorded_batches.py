@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from kinds import KINDS, options_of
+from loaders import loader_of
 
 import graphzero as gz
 
@@ -26,8 +27,10 @@ ORDERS = ("input", "hot", "presample")
 class Digest:
     """One checksum of many arrays, with their dtypes and shapes."""
 
-    def __init__(self):
+    def __init__(self, *values):
         self._hash = hashlib.sha256()
+        for value in values:
+            self.add(value)
 
     def add(self, value):
         """Takes an array, a tensor or plain numbers into the checksum."""
@@ -45,10 +48,7 @@ class Digest:
 
 def digest_of(*values):
     """Checksum of some values."""
-    digest = Digest()
-    for value in values:
-        digest.add(value)
-    return digest.text()
+    return Digest(*values).text()
 
 
 def make_inputs():
@@ -79,16 +79,8 @@ def times_of(seeds):
 
 def of_batches(batches, epochs=(0, 1), workers=0):
     """Checksum of all mini-batches of some epochs."""
-    from torch.utils.data import DataLoader
-
     digest = Digest()
-    loader = DataLoader(
-        batches,
-        batch_size=None,
-        num_workers=workers,
-        collate_fn=gz.Collate(batches.dataset),
-        multiprocessing_context="fork" if workers else None,
-    )
+    loader = loader_of(batches, workers)
     names = ("n_id", "edge_index", "e_id", "input_id", "num_sampled_nodes", "num_sampled_edges")
     more = ("x", "y", "batch", "seed_time", "edge_label_index", "edge_label")
     triplets = ("src_index", "dst_pos_index", "dst_neg_index")

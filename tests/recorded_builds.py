@@ -12,7 +12,7 @@ import json
 import re
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -404,12 +404,17 @@ RECORDERS = {
 }
 
 
-def record(folder: Path) -> Iterator[tuple[str, Any]]:
-    """All checksums, made in a folder."""
-    for name, recorder in RECORDERS.items():
-        yield name, recorder(folder / name)
+def record(name: str, folder: Path) -> Any:
+    """The checksums of one kind, made in a folder."""
+    return RECORDERS[name](folder)
+
+
+def main(path: Path, kinds: Iterable[str], record: Callable[[str, Path], Any]) -> None:
+    """Records all kinds anew."""
+    with tempfile.TemporaryDirectory() as scratch:
+        found = {name: record(name, Path(scratch) / name) for name in kinds}
+    path.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as scratch:
-        RECORD.write_text(json.dumps(dict(record(Path(scratch))), indent=1) + "\n")
+    main(RECORD, RECORDERS, record)

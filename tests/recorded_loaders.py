@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 import recorded_builds as builds
 from kinds import KINDS, options_of
+from loaders import loader_of
 from recorded_builds import CITES, KNOWS, WRITES
 
 import graphzero as gz
@@ -103,15 +103,7 @@ def train_of(nodes: Any) -> Any:
 
 def of_open_form(batches: Any, epochs: Iterable[int] = (0, 2), workers: int = 0) -> str:
     """Mini-batches of some epochs of a dataset of seeds, in a plain DataLoader."""
-    from torch.utils.data import DataLoader
-
-    loader = DataLoader(
-        batches,
-        batch_size=None,
-        num_workers=workers,
-        collate_fn=gz.Collate(batches.dataset),
-        multiprocessing_context="fork" if workers else None,
-    )
+    loader = loader_of(batches, workers)
 
     def all_epochs() -> Iterable[Any]:
         for epoch in epochs:
@@ -445,6 +437,4 @@ def record(name: str, folder: Path) -> Any:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as scratch:
-        found = {name: record(name, Path(scratch) / name) for name in RECORDERS}
-        RECORD.write_text(json.dumps(found, indent=1) + "\n")
+    builds.main(RECORD, RECORDERS, record)

@@ -7,7 +7,6 @@ any earlier version as well.
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 import warnings
@@ -495,6 +494,4 @@ def record(name: str, folder: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as scratch:
-        found = {name: record(name, Path(scratch) / name) for name in RECORDERS}
-        RECORD.write_text(json.dumps(found, indent=1) + "\n")
+    builds.main(RECORD, RECORDERS, record)

@@ -121,25 +121,6 @@ def out_of_core() -> Recording:
     )
 
 
-def in_memory() -> Recording:
-    """Nine seconds in one process; all files are in the page cache, and the model is the limit."""
-    whole = BatchTotals(120, 1.9, 0.0, 0.7, 5.8, 120, 0.2, 8.1, 0, 0, 900 * MB, 360, 12000, 10**6)
-    files = (file("data/features.gd", 300 * MB, [1.0]), file("data/graph.gl", 52 * MB, [1.0]))
-    counted = {"major_faults": 12, "read_bytes": 3 * MB}
-    readings = (
-        reading(
-            i * 0.5,
-            process(77, (300 + i) * MB, 310 * MB, **counted, cpu_seconds=0.9 * i),
-            page_cache={each.path: each.size for each in files},
-            device_bytes=min(5, i) * MB,
-            batches=share_of(whole, i / 18),
-        )
-        for i in range(19)
-    )
-    environment = {**LAPTOP, "disk_rate": None}
-    return recording(*readings, environment=environment, files=files, epochs={0: whole})
-
-
 def typed() -> Recording:
     """A typed graph of twelve epochs and 25 files, of one of which the residency is unknown."""
     dice = random.Random(3)
@@ -177,7 +158,7 @@ def empty() -> Recording:
 
 def one_reading() -> Recording:
     """So short that there is one reading, at zero seconds."""
-    return replace(in_memory(), seconds=0.0, readings=in_memory().readings[:1])
+    return replace(typed(), seconds=0.0, readings=typed().readings[:1])
 
 
 HOSTILE = (
@@ -206,6 +187,5 @@ def hostile() -> Recording:
 
 
 RECORDINGS: dict[str, Callable[[], Recording]] = {
-    make.__name__: make
-    for make in (*(out_of_core, in_memory, typed, only_rss, empty, one_reading, hostile),)
+    make.__name__: make for make in (out_of_core, typed, only_rss, empty, one_reading, hostile)
 }

@@ -225,26 +225,30 @@ def _draw_until(stream_, row, fanout, replace, until, last, strictly):
     return [eligible[rank] for rank in draw_positions(stream_, len(eligible), fanout, replace)]
 
 
+MOST_HOPS = 64
+
+
 @dataclass
 class Tree:
-    """Which nodes a seed's tree has, and its time; one for all seeds unless they are disjoint."""
+    """Which nodes of each type a seed's tree has, and its time; one for all unless disjoint."""
 
     number: int
     local: dict
     until: int | None = None
 
 
-def _start(seeds, disjoint, times):
+def _trees(num_seeds, types, disjoint, times):
+    """The tree of each seed of all types in order; one for all unless they are disjoint."""
+
+    def new(number):
+        return Tree(number, {node_type: {} for node_type in types}, times and times[number])
+
     if not disjoint and times is None:
-        trees = [Tree(0, {})] * len(seeds)
-    else:
-        trees = [Tree(i, {}, None if times is None else times[i]) for i in range(len(seeds))]
-    for i, node in enumerate(seeds):
-        trees[i].local.setdefault(node, i)
-    return trees
+        return [new(0)] * num_seeds
+    return [new(i) for i in range(num_seeds)]
 
 
-def sample(
+def sample_types(
     graph,
     seeds,
     fanouts,
@@ -262,59 +266,97 @@ def sample(
     epoch=0,
     batch=0,
 ):
-    """Dictionary of the arrays of a `Subgraph`."""
-    nodes = [int(graph.node_rank[node]) for node in seeds]
-    trees = _start(nodes, disjoint, times)
+    """Dictionary of the arrays of a `TypedSubgraph`; `seeds` and `times` are dicts."""
+    types, numbers = list(graph.num_nodes), (seed, epoch, batch)
     is_disjoint = disjoint or times is not None
+    all_times = times and [time for t in types for time in times.get(t, [])]
+    trees = _trees(sum(len(each) for each in seeds.values()), types, disjoint, all_times)
+    lists = {edge_type: graph.naive(edge_type).rows for edge_type in graph.edges}
+    nodes = {t: [int(graph.rank(t)[node]) for node in seeds.get(t, [])] for t in types}
+    tree_of, first_tree = {}, 0
+    for t in types:
+        tree_of[t] = trees[first_tree : first_tree + len(nodes[t])]
+        first_tree += len(nodes[t])
+        for i, (node, tree) in enumerate(zip(nodes[t], tree_of[t], strict=True)):
+            tree.local[t].setdefault(node, i)
 
-    def draw_from(row, node, tree, hop, fanout):
-        key_ = key_of(node, hop, batch_dependency, (seed, epoch, batch))
-        stream_ = stream(key_, node)
+    def draw_from(row, node, tree, part, fanout, edges):
+        stream_ = stream(key_of(node, part, batch_dependency, numbers), node)
         if is_disjoint:
             stream_ = stream(stream_, tree.number)
-        if times is not None:
+        if times is not None and edges.times is not None:
             last = temporal_strategy == "last"
             return _draw_until(stream_, row, fanout, replace, tree.until, last, strictly_before)
-        if weighted:
+        if weighted and edges.weights is not None:
             return draw_weighted(stream_, [entry[2] for entry in row], fanout, replace)
         if labor and 0 <= fanout < len(row):
-            keys = [key_of(t, hop, batch_dependency, (seed, epoch, batch)) for t, *_ in row]
-            numbers = [draw(key_, entry[0]) for key_, entry in zip(keys, row, strict=True)]
-            return [i for i, r in enumerate(numbers) if r * len(row) < fanout << 64]
+            keys = [key_of(t, part, batch_dependency, numbers) for t, *_ in row]
+            draws = [draw(key_, entry[0]) for key_, entry in zip(keys, row, strict=True)]
+            return [i for i, r in enumerate(draws) if r * len(row) < fanout << 64]
         return draw_positions(stream_, len(row), fanout, replace)
 
-    num_nodes, num_edges, edges = [len(nodes)], [], []
-    begin = 0
-    for hop, fanout in enumerate(fanouts):
-        end, edges_before = len(nodes), len(edges)
-        for target in range(begin, end):
-            row, tree = graph.rows[nodes[target]], trees[target]
-            for position in draw_from(row, nodes[target], tree, hop, fanout):
-                neighbor, edge_id = row[position][:2]
-                if neighbor not in tree.local:
-                    tree.local[neighbor] = len(nodes)
-                    nodes.append(neighbor)
-                    trees.append(tree)
-                edges.append((tree.local[neighbor], target, edge_id))
+    num_nodes = {t: [len(nodes[t])] for t in types}
+    found = {edge_type: [] for edge_type in graph.edges}
+    num_edges = {edge_type: [] for edge_type in graph.edges}
+    begin = dict.fromkeys(types, 0)
+    for hop in range(len(next(iter(fanouts.values())))):
+        end = {t: len(nodes[t]) for t in types}
+        for number, (edge_type, edges) in enumerate(graph.edges.items()):
+            owner, other = graph.ends(edge_type)
+            before, fanout = len(found[edge_type]), fanouts[edge_type][hop]
+            for target in range(begin[owner], end[owner]) if fanout else ():
+                node, tree = nodes[owner][target], tree_of[owner][target]
+                row, part = lists[edge_type][node], hop + number * MOST_HOPS
+                for position in draw_from(row, node, tree, part, fanout, edges):
+                    neighbor, edge_id = row[position][:2]
+                    if neighbor not in tree.local[other]:
+                        tree.local[other][neighbor] = len(nodes[other])
+                        nodes[other].append(neighbor)
+                        tree_of[other].append(tree)
+                    found[edge_type].append((tree.local[other][neighbor], target, edge_id))
+            num_edges[edge_type].append(len(found[edge_type]) - before)
+        for t in types:
+            num_nodes[t].append(len(nodes[t]) - end[t])
         begin = end
-        num_nodes.append(len(nodes) - end)
-        num_edges.append(len(edges) - edges_before)
-    if subgraph_type == "induced":
-        num_edges, edges = None, []
-        for target, (node, tree) in enumerate(zip(nodes, trees, strict=True)):
-            for neighbor, edge_id, _, time in graph.rows[node]:
-                allowed = times is None or is_until(time, tree.until, strictly_before)
-                if allowed and neighbor in tree.local:
-                    edges.append((tree.local[neighbor], target, edge_id))
-    columns = np.array(edges, dtype=np.int64).reshape(-1, 3).T
+    for edge_type in found if subgraph_type == "induced" else ():
+        owner, other = graph.ends(edge_type)
+        num_edges[edge_type] = None
+        found[edge_type] = [
+            (tree.local[other][neighbor], target, edge_id)
+            for target, (node, tree) in enumerate(zip(nodes[owner], tree_of[owner], strict=True))
+            for neighbor, edge_id, _, time in lists[edge_type][node]
+            if neighbor in tree.local[other]
+            and (times is None or is_until(time, tree.until, strictly_before))
+        ]
+    columns = {t: np.array(e, dtype=np.int64).reshape(-1, 3).T for t, e in found.items()}
+    trees_of_nodes = {t: np.array([tree.number for tree in tree_of[t]], np.int64) for t in types}
     return {
-        "n_id": graph.node_ids[nodes],
-        "edge_index": columns[:2],
-        "e_id": columns[2],
+        "stored_id": {t: np.array(nodes[t], np.int64) for t in types},
+        "n_id": {t: graph.node_ids(t)[np.array(nodes[t], np.int64)] for t in types},
+        "edge_index": {t: each[:2] for t, each in columns.items()},
+        "e_id": {t: each[2] for t, each in columns.items()},
         "num_sampled_nodes": num_nodes,
         "num_sampled_edges": num_edges,
-        "batch": np.array([tree.number for tree in trees]) if is_disjoint else None,
+        "batch": trees_of_nodes if is_disjoint else None,
     }
+
+
+class _OneType:
+    """A graph without types as one of a node type and an edge type, with weights and times."""
+
+    weights = times = ()
+
+    def __init__(self, naive):
+        self.num_nodes, self.edges = {"": naive.num_nodes}, {"": self}
+        self.ends, self.naive = lambda _: ("", ""), lambda _: naive
+        self.rank, self.node_ids = lambda _: naive.node_rank, lambda _: naive.node_ids
+
+
+def sample(naive, seeds, fanouts, *, times=None, **options):
+    """Dictionary of the arrays of a `Subgraph`."""
+    times = None if times is None else {"": times}
+    found = sample_types(_OneType(naive), {"": seeds}, {"": fanouts}, times=times, **options)
+    return {name: value and value[""] for name, value in found.items()}
 
 
 # ---- walks

@@ -3,38 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
 import reference
 import reference_negatives
 
 import graphzero as gz
 from graphzero.sampling.order import epoch_order
 
-Ids = npt.NDArray[np.int64]
-
-
-class Source(Protocol):
-    """All ids are the user's."""
-
-    def walk(self, start: Any, length: int, **options: Any) -> Ids:
-        """Walks, (n, length + 1)."""
-
-    def pairs(self, count: int) -> Ids:
-        """Pairs that are no edges, (count, 2)."""
-
-    def destinations(self, edges: Any, amount: int) -> Ids:
-        """Nodes that the source of each edge has no edge to, (edges, amount)."""
-
-    def order(self, count: int, *, epoch: int) -> Ids:
-        """A permutation, (count,)."""
-
 
 @dataclass(frozen=True)
 class Library:
-    """graphzero itself."""
+    """graphzero itself: walks (n, length + 1), pairs that are no edges (count, 2), destinations
+    that the source of each edge has no edge to (edges, amount), and permutations (count,).
+    """
 
     ds: gz.Dataset
 

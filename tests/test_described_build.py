@@ -20,65 +20,46 @@ from graphzero.commands.build_command import read_description
 pytestmark = pytest.mark.no_asan
 needs_toml = pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib is of Python 3.11")
 
-TOML = """
-weight_attrs = "weight"
-time_attrs = ["year"]
-
-[nodes.paper]
-x = ["x_0.npy", "x_1.npy"]
-y = "y.npy"
-year = "year.npy"
-
-[nodes.author]
-num_nodes = 5
-
-[edges.author__writes__paper]
-edge_index = "writes.csv"
-edge_attr = "attr.npy"
-weight = "weight.npy"
-
-[edges]
-paper__cites__paper = "cites.npy"
-
-[splits.train]
-paper = "train.npy"
-
-[edge_splits.train]
-author__writes__paper = "edges.npy"
-"""
+PAGE = Path(__file__).parents[1] / "docs" / "building.md"
 
 
 @pytest.fixture
 def folder(tmp_path):
+    """The example in docs/building.md, with files of these names."""
     rng = np.random.default_rng(0)
     folder = tmp_path / "input"
     folder.mkdir()
     x = rng.random((8, 3), np.float32)
     arrays = {
-        "x_0": x[:5], "x_1": x[5:], "y": rng.integers(0, 3, 8), "year": rng.integers(0, 9, 8),
-        "attr": rng.random((6, 2)), "weight": rng.random(6), "cites": rng.integers(0, 8, (9, 2)),
-        "train": np.array([1, 7]), "edges": np.array([0, 3]),
+        "x_part0": x[:5], "x_part1": x[5:], "labels": rng.integers(0, 3, 8),
+        "year": rng.integers(0, 9, 8), "share": rng.random(6), "cites": rng.integers(0, 8, (9, 2)),
+        "train": np.array([1, 7]), "train_edges": np.array([0, 3]),
     }  # fmt: skip
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
-    ends = zip(rng.integers(0, 5, 6), rng.integers(0, 8, 6), strict=True)
-    (folder / "writes.csv").write_text("".join(f"{a},{p}\n" for a, p in ends))
-    (folder / "graph.toml").write_text(TOML)
+    ends = zip(rng.integers(0, 8, 6), rng.integers(0, 200, 6), strict=True)
+    (folder / "writes.csv").write_text("what,who,note\n" + "".join(f"{p},{a},7\n" for p, a in ends))
+    cites = pyarrow.table({"a": arrays["cites"][:, 0], "b": arrays["cites"][:, 1]})
+    pyarrow.parquet.write_table(cites, folder / "cites.parquet")
+    (folder / "graph.toml").write_text(PAGE.read_text().split("```toml\n")[1].split("```")[0])
     return folder
 
 
 def expected(folder, out, **options):
     """What `gz.build` writes of the same files."""
-    files = {path.stem: path for path in folder.iterdir()}
-    papers = {"x": [files["x_0"], files["x_1"]], "y": files["y"], "year": files["year"]}
-    writes = {"edge_index": files["writes"], "edge_attr": files["attr"], "weight": files["weight"]}
+    npy = {path.stem: path for path in folder.glob("*.npy")}
+    papers = {"x": [npy["x_part0"], npy["x_part1"]], "y": npy["labels"], "year": npy["year"]}
+    writes = gz.Source(folder / "writes.csv", src="who", dst="what")
     gz.build(
         out,
-        nodes={"paper": papers, "author": {"num_nodes": 5}},
-        edges={WRITES: writes, CITES: files["cites"]},
-        splits={"train": {"paper": files["train"]}},
-        edge_splits={"train": {WRITES: files["edges"]}},
-        weight_attrs="weight",
+        nodes={"paper": papers, "author": {"num_nodes": 200}},
+        edges={
+            WRITES: {"edge_index": writes, "share": npy["share"]},
+            CITES: {"edge_index": folder / "cites.parquet"},
+        },
+        splits={"train": {"paper": npy["train"]}},
+        edge_splits={"train": {WRITES: npy["train_edges"]}},
+        weight_attrs="share",
         time_attrs="year",
         **options,
     ).close()
@@ -90,7 +71,7 @@ def test_a_typed_graph_from_toml(folder, tmp_path, capfd, monkeypatch):
     monkeypatch.chdir(tmp_path)  # paths are relative to the file, wherever it is read from
     assert run("build", "data", "--from", "input/graph.toml") == 0
     line = capfd.readouterr().out
-    assert "13 nodes of 2 types, 15 edges of 2 types, directed, in-neighbours sampled" in line
+    assert "208 nodes of 2 types, 15 edges of 2 types, directed, in-neighbours sampled" in line
     assert contents(tmp_path / "data") == expected(folder, tmp_path / "b")
     more = ["--order", "presample", "--fanouts", "2", "--batch-size", 4, "--neighbors", "out"]
     assert run("build", "other", "--from", folder / "graph.toml", *more) == 0
@@ -102,16 +83,16 @@ def test_a_typed_graph_from_toml(folder, tmp_path, capfd, monkeypatch):
 def test_a_graph_without_types(folder, tmp_path):
     content = {
         "edges": {"edge_index": "cites.npy"},
-        "nodes": {"x": ["x_0.npy", "x_1.npy"], "y": "y.npy"},
+        "nodes": {"x": ["x_part0.npy", "x_part1.npy"], "y": "labels.npy"},
         "splits": {"train": "train.npy"},
         "directed": False,
         "feature_dtype": "float16",
     }
     (folder / "graph.json").write_text(json.dumps(content))
     assert run("build", tmp_path / "a", "--from", folder / "graph.json") == 0
-    words = ["--edges", folder / "cites.npy", "--labels", folder / "y.npy", "--undirected"]
+    words = ["--edges", folder / "cites.npy", "--labels", folder / "labels.npy", "--undirected"]
     words += ["--split", f"train={folder / 'train.npy'}", "--feature-dtype", "float16"]
-    np.save(folder / "x.npy", np.concatenate([np.load(folder / f"x_{i}.npy") for i in (0, 1)]))
+    np.save(folder / "x.npy", np.concatenate([np.load(folder / f"x_part{i}.npy") for i in (0, 1)]))
     assert run("build", tmp_path / "b", *words, "--features", folder / "x.npy") == 0
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
     (folder / "graph.json").write_text(json.dumps({**content, "edges": "cites.npy"}))
@@ -159,27 +140,3 @@ def test_wrong_usage(folder, tmp_path, capfd):
             run("build", tmp_path / "data", *words)
     assert "not allowed with argument" in capfd.readouterr().err
     assert not (tmp_path / "data").exists()
-
-
-@needs_toml
-def test_the_page_of_the_build(tmp_path):
-    """The example in docs/building.md, with files of these names."""
-    page = (Path(__file__).parents[1] / "docs" / "building.md").read_text()
-    (tmp_path / "graph.toml").write_text(page.split("```toml\n")[1].split("```")[0])
-    for name, shape in (("x_part0", (20, 3)), ("x_part1", (10, 3)), ("share", (40,))):
-        np.save(tmp_path / f"{name}.npy", np.ones(shape))
-    for name in ("labels", "year"):
-        np.save(tmp_path / f"{name}.npy", np.arange(30))
-    for name in ("train", "train_edges"):
-        np.save(tmp_path / f"{name}.npy", np.arange(4))
-    writes = "".join(f"{i % 30},{i},7\n" for i in range(40))
-    (tmp_path / "writes.csv").write_text(f"what,who,note\n{writes}")
-    ends = pyarrow.array(np.arange(30))
-    pyarrow.parquet.write_table(pyarrow.table({"a": ends, "b": ends}), tmp_path / "cites.parquet")
-    assert run("build", tmp_path / "data", "--from", tmp_path / "graph.toml") == 0
-    with gz.open(tmp_path / "data") as ds:
-        assert ds.edge_types == [WRITES, CITES]
-        assert ds[WRITES].sampled_by.weight == "share"
-        assert ds[WRITES].edge_index[:, 35].tolist() == [35, 5]
-        assert ds[CITES].sampled_by.time == "year"
-        assert ds[WRITES].splits["train"].tolist() == [0, 1, 2, 3]

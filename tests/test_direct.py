@@ -110,21 +110,6 @@ def test_only_rows_that_are_not_in_memory_take_memory(many, engine):
     assert _core.pool_state()[0] == blocks + 1  # 2000 rows, a megabyte; their places are few
 
 
-@engines
-def test_gaps_are_read_over_if_asked(many, engine):
-    reader = many.reader(engine)
-    assert gather(reader, [])[1] == (0, 0, 0)
-    empty = _core.DirectReader(many.mapping, 128, 0, 10, engine=engine)
-    assert gather(empty, [1, 2])[1] == (0, 0, 0)
-    rows = np.arange(100, 1100, 40)  # every fifth page
-    assert gather(reader, rows)[1] == (25, 25, 25)
-    assert gather(reader, rows, gap=3)[1] == (25, 25, 25)
-    out, (wanted, read, reads) = gather(reader, rows, gap=4)
-    # 64 KiB a read: 4 pages with rows and what is between them, but not what follows the last
-    assert (wanted, read, reads) == (25, 6 * 16 + 1, 7)
-    np.testing.assert_array_equal(out, many.rows[rows])
-
-
 def has_direct_reads(path):
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
@@ -215,6 +200,8 @@ def test_what_does_not_fit_is_refused(many, engine):
     for row in (-1, 32_768, 1 << 40):
         with pytest.raises(IndexError, match=r"rows must be in \[0, 32768\)"):
             gather(reader, [5, row])
+    empty = _core.DirectReader(many.mapping, 128, 0, 10, engine=engine)
+    assert gather(empty, [1, 2])[1] == (0, 0, 0)
     with pytest.raises(ValueError, match="out has the wrong size"):
         reader.fetch(np.arange(3)).place(np.empty(3 * 512 - 1, np.uint8))
     with pytest.raises(gz.FormatError, match="beyond its end"):

@@ -7,7 +7,6 @@ import math
 import chi_square
 import pytest
 import reference
-import typed_reference
 from distributions import CASES, OF_TWO
 
 LEAST_P, MOST_P = 1e-4, 1 - 1e-6  # a fit that is too good is no draw either
@@ -46,26 +45,5 @@ def test_a_broken_generator_is_noticed(case, tmp_path, monkeypatch, broken):
 @pytest.mark.parametrize("case", OF_TWO, ids=lambda case: case.name)
 def test_edge_types_that_share_their_draws_are_noticed(case, tmp_path, monkeypatch):
     _, twin = case.graph.sources(tmp_path)
-    monkeypatch.setattr(typed_reference, "MOST_HOPS", 0)
+    monkeypatch.setattr(reference, "MOST_HOPS", 0)
     assert chi_square.p_value(case.outcomes(twin, case.few), case.shares) < LEAST_P
-
-
-# ---- the test itself
-
-
-def test_outcomes_are_counted_against_their_shares():
-    shares = {"a": 0.5, "b": 0.25, "c": 0.25, "d": 0.0}
-    assert chi_square.p_value("a" * 52 + "b" * 20 + "c" * 28, shares) == pytest.approx(
-        math.exp(-(4 / 50 + 25 / 25 + 9 / 25) / 2)  # two degrees of freedom
-    )
-    assert chi_square.p_value("a" * 50 + "b" * 25 + "c" * 24 + "d", shares) == 0
-    assert chi_square.p_value("a" * 50 + "b" * 25 + "c" * 24 + "e", shares) == 0
-
-
-def test_rare_outcomes_are_pooled():
-    shares = {"a": 0.48, "b": 0.48, **dict.fromkeys("vwxy", 0.01)}
-    one = chi_square.p_value("a" * 49 + "b" * 45 + "vvvvvw", shares)
-    other = chi_square.p_value("a" * 49 + "b" * 45 + "vvwwxy", shares)
-    assert one == other > 0.1
-    with pytest.raises(ValueError, match="more draws are needed"):
-        chi_square.p_value("ab", shares)

@@ -88,16 +88,8 @@ def test_any_value_anywhere_in_a_manifest(manifest, data):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("num_nodes", "Infinity"),
-        ("num_nodes", "NaN"),
-        ("num_nodes", "1e999"),
-        ("num_nodes", "3.5"),
-        ("num_nodes", "-1"),
-        ("num_nodes", "true"),
-        ("num_nodes", '"3"'),
-        ("num_edges", "Infinity"),
-        ("num_classes", "Infinity"),
-        ("num_classes", "-5"),
+        *product(["num_nodes"], ["Infinity", "NaN", "1e999", "3.5", "-1", "true", '"3"']),
+        *product(["num_edges", "num_classes"], ["Infinity", "-5"]),
         ("directed", '"false"'),
         ("order", "7"),
     ],

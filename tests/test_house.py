@@ -95,16 +95,6 @@ def _own_imports(modules: Imports) -> dict[str, set[str]]:
     return found
 
 
-def _imports_of_benchmarks() -> dict[str, set[str]]:
-    """What each benchmark imports of the others."""
-    paths = {path.stem: path for path in sorted((ROOT / "benchmarks").glob("*.py"))}
-    found: dict[str, set[str]] = {}
-    for name, path in paths.items():
-        parts = [full.split(".") for full in _imports(path)]
-        found[name] = {part[1] for part in parts if part[0] == "benchmarks" and part[1] in paths}
-    return found
-
-
 def _room(module: str) -> str:
     return module.split(".")[0]
 
@@ -151,14 +141,6 @@ def test_no_imports_make_a_circle() -> None:
     own = _own_imports(_modules())
     assert _circle(own) is None
     assert _circle(_between_rooms(own)) is None
-
-
-def test_no_imports_of_benchmarks_make_a_circle() -> None:
-    benchmarks = _imports_of_benchmarks()
-    assert "inputs" in benchmarks["compare"]
-    assert "peers" in benchmarks["sampling"]
-    assert _circle(benchmarks) is None
-    assert _circle({**benchmarks, "peers": {"sampling"}}) is not None
 
 
 @pytest.mark.parametrize(

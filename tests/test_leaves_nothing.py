@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
-import re
-import signal
-import subprocess
 import sys
 import threading
 import time
 from contextlib import nullcontext
 
 import files
-import numpy as np
 import psutil
 import pytest
 from loaders import loader_of
@@ -80,84 +76,3 @@ def test_errors_of_background_threads_reach_the_loop_as_themselves(dataset, work
         next(iter(loader))
     assert held()[0] == before[0]
     assert held()[2] == before[2]
-
-
-SCRIPT = """
-import os
-import sys
-import time
-import torch
-import graphzero as gz
-
-if __name__ == "__main__":
-    folder, workers = sys.argv[1], int(sys.argv[2])
-    ds = gz.open(folder)
-    batches = gz.NeighborDataset(
-        ds, None, [10, 10], batch_size=64, num_threads=2, prefetch=gz.Prefetch(lookahead=4))
-    loader = torch.utils.data.DataLoader(
-        batches, batch_size=None, num_workers=workers, collate_fn=gz.Collate(ds))
-    for epoch in range(100_000):
-        batches.set_epoch(epoch)
-        for i, batch in enumerate(loader):
-            if epoch == 0 and i == 3:
-                print("training", flush=True)
-            time.sleep(0.001)
-"""
-
-
-@pytest.fixture
-def training(tmp_path):
-    """Starts a script that trains until it is stopped, in a session of its own."""
-    rng = np.random.default_rng(0)
-    files.write_dataset(
-        tmp_path / "data",
-        files.random_edges(20_000, 200_000),
-        20_000,
-        features=rng.standard_normal((20_000, 16)).astype(np.float32),
-    )
-    (tmp_path / "script.py").write_text(SCRIPT)
-    started = []
-
-    def start(workers):
-        process = subprocess.Popen(
-            [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "data"), str(workers)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-            preexec_fn=files.let_be_interrupted,
-        )
-        started.append(process)
-        assert process.stdout.readline() == "training\n", process.stderr.read()
-        return process, psutil.Process(process.pid).children(recursive=True)
-
-    yield start
-    for process in started:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-
-
-@pytest.mark.parametrize("ended", ["the main process", "all", "a worker"])
-def test_ending_it_ends_it_all(training, ended):
-    """A terminal interrupts the whole group of processes; a scheduler, the first of them."""
-    process, children = training(0 if ended == "the main process" else 2)
-    if ended == "a worker":
-        children[0].kill()
-    elif ended == "all":
-        os.killpg(process.pid, signal.SIGINT)
-    else:
-        process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    if ended == "a worker":  # which of torch's errors it is depends on what the worker was sending
-        assert process.returncode == 1
-        assert re.search("DataLoader worker|Connection(Reset|Refused)Error|EOFError", errors), (
-            errors
-        )
-    else:
-        assert process.returncode != 0
-        assert "\nKeyboardInterrupt" in errors
-    if ended == "the main process":  # torch's workers may be cut off while they send, and say so
-        assert errors.rstrip().endswith("KeyboardInterrupt")
-        assert errors.count("Traceback") == 1, errors
-    assert psutil.wait_procs(children, timeout=30)[1] == []

@@ -7,7 +7,6 @@ import struct
 import files
 import numpy as np
 import pytest
-from loaders import loader_of
 from rows_files import first_rows
 
 torch = pytest.importorskip("torch")
@@ -16,16 +15,12 @@ import numbers_of_dtypes as numbers  # noqa: E402 (it needs torch)
 
 import graphzero as gz  # noqa: E402
 from graphzero import _core  # noqa: E402
-from graphzero.store.format import DTYPES  # noqa: E402
 
 pytestmark = [
     pytest.mark.core,
     pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
 ]
 
-NODES, DIM = 3000, 67
-STRATEGIES = ["none", "willneed", "pread", "uring"]
-dtypes = pytest.mark.parametrize("dtype", list(DTYPES.values()), ids=list(numbers.NAMES))
 QUIET = np.uint32(1 << 22)
 
 
@@ -48,67 +43,6 @@ def test_every_pattern_of_16_bits_is_exact(tmp_path, name):
     got = store.gather(np.arange(len(rows)), dtype="float32")
     assert got.dtype == np.float32
     equal_bits(got, numbers.as_float32(rows))
-
-
-@dtypes
-@pytest.mark.parametrize("width", [None, 5, 67])
-def test_gather_as_stored_and_as_float32(tmp_path, dtype, width):
-    shape = (500,) if width is None else (500, width)
-    rows, nodes = numbers.draw(dtype, shape), np.random.default_rng(1).integers(0, 500, 3000)
-    files.write_rows(tmp_path / "x.gd", rows, rank=np.random.default_rng(2).permutation(500))
-    store = gz.FeatureStore(tmp_path / "x.gd")
-    as_stored = store.gather(nodes, dtype=dtype)
-    assert as_stored.dtype == store.dtype == dtype
-    assert numbers.as_bits(as_stored) == numbers.as_bits(rows[nodes])
-    out = np.empty((3000, *shape[1:]), np.float32)
-    assert store.gather(nodes, out, 2, dtype=np.float32) is out
-    np.testing.assert_array_equal(out, numbers.as_float32(rows)[nodes])
-
-
-@pytest.fixture(scope="module")
-def folder_of(tmp_path_factory):
-    """A function that gives the folder of a dataset with features of a dtype, and these."""
-    made = {}
-
-    def make(dtype):
-        if dtype not in made:
-            folder = tmp_path_factory.mktemp("data") / "data"
-            rows = numbers.draw(dtype, (NODES, DIM))
-            edges = files.random_edges(NODES, 20_000)
-            labels = np.arange(NODES) % 3
-            files.write_dataset(folder, edges, NODES, features=rows, labels=labels, order="hot")
-            made[dtype] = folder, rows
-        return made[dtype]
-
-    return make
-
-
-def batches_of(ds, **options):
-    batches = gz.NeighborDataset(ds, np.arange(300), [6, 4], batch_size=64, **options)
-    return list(loader_of(batches))
-
-
-def check(batches, rows, converted):
-    assert batches
-    wanted = numbers.as_float32(rows) if converted else rows
-    for batch in batches:
-        assert batch.y.dtype == torch.int64
-        if converted:
-            assert batch.x.dtype == torch.float32
-        assert numbers.as_bits(batch.x) == numbers.as_bits(wanted[batch.n_id.numpy()])
-
-
-@dtypes
-@pytest.mark.parametrize("converted", [False, True])
-def test_every_strategy_gives_the_same_rows(folder_of, dtype, converted):
-    folder, rows = folder_of(dtype)
-    number = list(DTYPES.values()).index(dtype)  # two strategies for each dtype
-    for strategy in (STRATEGIES[number % 2], STRATEGIES[2 + number // 2 % 2]):
-        prefetch = gz.Prefetch(strategy, resident=0.3)
-        with gz.open(folder) as ds:
-            got = batches_of(ds, prefetch=prefetch, feature_dtype="float32" if converted else None)
-            assert got[0].stats.io.startswith(("pread", strategy))
-            check(got, rows, converted)
 
 
 def read_past_the_cache(store, engine, rows, num_resident_rows):
@@ -142,9 +76,9 @@ def save_at(path, rows, origin):
     np.testing.assert_array_equal(np.load(path), rows)
 
 
-# Numbers that begin at odd places, and rows that pages and buffers cut.
-CUT = [("float16", 41, 128), ("bfloat16", 3, 129), ("int8", 5, 130), ("float64", 2049, 4095),
-       ("float16", 40_001, 128)]  # fmt: skip
+# Of all dtypes; numbers that begin at odd places, and rows that pages and buffers cut.
+CUT = [*((name, 67, 128) for name in numbers.NAMES), ("float16", 41, 128), ("bfloat16", 3, 129),
+       ("int8", 5, 130), ("float64", 2049, 4095), ("float16", 40_001, 128)]  # fmt: skip
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -163,14 +97,14 @@ def test_npy_files_as_they_are(tmp_path, engine, name, width, origin):
         np.testing.assert_array_equal(got, wanted)
 
 
-def test_what_cannot_be_converted_is_refused(tmp_path, folder_of):
+def test_what_cannot_be_converted_is_refused(dataset, tmp_path):
     files.write_rows(tmp_path / "x.gd", np.ones((4, 3), np.float16))
     store = gz.FeatureStore(tmp_path / "x.gd")
     with pytest.raises(ValueError, match="float16 are gathered unchanged or as float32, not as"):
         store.gather([1], dtype="bfloat16")
     with pytest.raises(ValueError, match="contiguous float32 array .* not float16 of shape"):
         store.gather([1], np.empty((1, 3), np.float16), dtype=np.float32)
-    with gz.open(folder_of(numbers.NAMES["float16"])[0]) as ds:
+    with gz.open(dataset[0]) as ds:
         for wrong in ("float16", "float8", 3):
             with pytest.raises(ValueError, match="feature_dtype must be 'float32', or None"):
                 gz.NeighborDataset(ds, feature_dtype=wrong)

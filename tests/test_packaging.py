@@ -93,34 +93,6 @@ def test_every_python_has_one_version_of_each_constraint(python: str) -> None:
     assert sorted(chosen) == sorted({pin.name for pin in pins})
 
 
-SAMPLES = """
-import numpy as np
-from graphzero import _core
-from graphzero.store.format import FileWriter
-from graphzero.store.format import layout
-from graphzero.graph.user_input import Sampling
-n, degree = 5000, 4
-header = layout("graph", [("indptr", "<u8", n + 1), ("indices", "<u4", n * degree)],
-                num_nodes=n, width=n * degree)
-with FileWriter("ring.gl", header) as writer:
-    writer.append("indptr", np.arange(n + 1) * degree)
-    neighbors = (np.arange(n)[:, None] + np.arange(1, degree + 1)) % n
-    writer.append("indices", np.sort(neighbors, axis=1))
-csr = _core.CSR(_core.Mapping("ring.gl"))
-nodes = np.arange(n)
-edges = csr.sample_hop(nodes, 2, Sampling(), _core.Draws(7, 0, 0), 2)
-walks = csr.walk(nodes, 5, 1.0, 1.0, 7, 2)
-biased = csr.walk(nodes, 5, 0.5, 2.0, 7, 2)
-import hashlib
-print(hashlib.sha256(b"".join(a.tobytes() for a in (*edges, walks, biased))).hexdigest())
-"""
-
-
-def _digest(folder: Path, **environment: str) -> bytes:
-    command, environment = [sys.executable, "-c", SAMPLES], {**os.environ, **environment}
-    return subprocess.check_output(command, cwd=folder, env=environment)
-
-
 @pytest.mark.extended
 @pytest.mark.no_asan  # builds an extension without the sanitizers
 def test_a_serial_build_has_no_warnings_and_the_same_results(tmp_path: Path) -> None:
@@ -135,4 +107,6 @@ def test_a_serial_build_has_no_warnings_and_the_same_results(tmp_path: Path) -> 
     assert b"GOMP_parallel" not in built.read_bytes()
     assert b"built without io_uring" in built.read_bytes()
     assert b"GOMP_parallel" in Path(_core.__file__).read_bytes()
-    assert _digest(tmp_path, PYTHONPATH=str(source)) == _digest(tmp_path)
+    command = [sys.executable, "-m", "pytest", "-q", "tests/test_weighted.py"]
+    command += ["-k", "any_weights or do_not_change"]  # naive twins
+    subprocess.run(command, cwd=source, check=True, capture_output=True)

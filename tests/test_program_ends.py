@@ -31,6 +31,7 @@ PREFETCH = {
     "pread": {"strategy": "pread", "resident": 0.3, **LIMITS},
 }
 CODES = {"end": 0, "exit": 3, "exception": 1, "interrupt": -signal.SIGINT, "thread": 0, "fork": 0}
+OF_WORKERS = {**CODES, "killed worker": 1}
 WORKERS = {"threads": (0, False), "workers": (2, False), "persistent workers": (2, True)}
 # Where the strategy makes no difference in the parent, "auto" alone ends in all ways.
 FEW = {"workers": ("end", "interrupt"), "persistent workers": ("exit", "exception")}
@@ -57,7 +58,7 @@ def cases_of(strategy):
     for kind, (workers, persistent) in WORKERS.items():
         endings = [*CODES, "daemon"]
         if workers:  # torch's own iterator does not survive a fork, or a daemon that holds it
-            endings = [each for each in CODES if each != "fork"]
+            endings = [each for each in OF_WORKERS if each != "fork"]
             endings = endings if strategy == "auto" else FEW[kind]
         for ending in endings:
             cases[f"{ending}, {kind}"] = {
@@ -89,7 +90,10 @@ def test_every_program_ends(folder, strategy):
         if ending == "daemon":
             assert outcome["code"] is not None, (name, outcome)
             continue
-        assert outcome["code"] == CODES[ending], (name, outcome)
+        assert outcome["code"] == OF_WORKERS[ending], (name, outcome)
+        if ending == "killed worker":  # torch's error may be about the other one, which it ends
+            assert "Traceback" in output, (name, outcome)
+            continue
         assert "Exception ignored" not in output, (name, outcome)
         assert output.count("Traceback") == (ending in ("exception", "interrupt")), (name, outcome)
         assert ("trained" in output) == (ending == "thread"), (name, outcome)

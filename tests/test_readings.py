@@ -22,7 +22,6 @@ from memory_groups import group
 
 from graphzero import _core
 from graphzero.report import readings
-from graphzero.report.limited_memory import NoMemoryGroup, memory_group
 from graphzero.report.readings import (
     device_bytes,
     mapped_files,
@@ -175,42 +174,6 @@ def test_missing_lines_and_groups_are_unknown(found, tmp_path):
     assert found("0::/a\n") == GroupReading(usage=5)
     for membership in ("", "4:memory:/b\n", "0::/\n"):
         assert found(membership) is None
-
-
-# Takes so much memory, by argument, says so, and waits.
-HOLDER = """
-import mmap, signal, sys
-block = mmap.mmap(-1, int(sys.argv[1]), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-for at in range(0, len(block), mmap.PAGESIZE):
-    block[at] = 1
-print("holds", flush=True)
-signal.pause()
-"""
-
-
-def test_a_real_group_says_what_its_processes_take(tmp_path):
-    limit = 64 * MB
-    try:
-        made = memory_group(limit)
-        with made as real:
-            if real.folder is None:
-                pytest.skip("a systemd scope, whose folder is not known")
-            command = [*real.prefix, sys.executable, "-S", "-c", HOLDER]
-            held = subprocess.Popen([*command, str(24 * MB)], stdout=subprocess.PIPE, cwd=tmp_path)
-            try:
-                assert held.stdout.readline() == b"holds\n"
-                reading = read_group(held.pid)
-                assert (reading.limit, reading.kills) == (limit, 0)
-                assert 24 * MB <= reading.usage <= limit
-                with pytest.raises(subprocess.CalledProcessError):
-                    subprocess.run([*command, str(100 * MB)], check=True, cwd=tmp_path)
-                assert read_group(held.pid).kills == real.kills() == 1
-            finally:
-                held.kill()
-                held.communicate()
-    except NoMemoryGroup as error:
-        pytest.skip(str(error))
-    assert not real.folder.exists()
 
 
 # --- files

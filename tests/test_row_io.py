@@ -78,25 +78,6 @@ def expected(folder):
     return fingerprints(result)
 
 
-@pytest.mark.parametrize(
-    ("strategy", "resident", "lookahead", "workers"),
-    [
-        *(("none", 0, 3, 0), ("none", 1.0, 0, 0), ("willneed", 0, 0, 0), ("willneed", 0.5, 3, 0)),
-        *(("pread", 0, 3, 3), ("pread", 1 << 20, 0, 0), ("pread", 1.0, 3, 0), ("auto", 0.5, 0, 2)),
-        *(("uring", 0, 0, 0), ("uring", 0.5, 3, 1), ("uring", 1 << 20, 3, 0), ("auto", 1.0, 3, 0)),
-    ],
-)
-def test_every_strategy_gives_the_same_bytes(
-    folder, expected, strategy, resident, lookahead, workers
-):
-    for path in folder.iterdir():
-        files.drop_from_cache(path)
-    how = {"strategy": strategy, "resident": resident, "lookahead": lookahead}
-    assert fingerprints(batches_of(folder, **how, gap_pages=2)) == expected
-    # workers must not inherit the readers
-    assert fingerprints(batches_of(folder, workers, **how, memory_limit="64MB")) == expected
-
-
 def test_batches_say_how_their_rows_were_read(folder):
     assert batches_of(folder, memory_limit=PLENTY)[0].stats.io == (
         "willneed: the dataset fits in memory"

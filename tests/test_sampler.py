@@ -9,7 +9,6 @@ import files
 import numpy as np
 import pytest
 import reference
-import typed_reference
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from kinds import KINDS, options_of
@@ -128,7 +127,7 @@ def test_every_kind_equals_the_naive_one_of_typed_graphs(tmp_path_factory, kind,
     if needed:  # without them it is refused: see test_typed_refusals
         assume(any(getattr(edges, needed) is not None for edges in graph.edges.values()))
     lists = graph.write(tmp_path_factory.mktemp("typed"))
-    check_equal(lists, graph, typed_reference.sample, case, kind)
+    check_equal(lists, graph, reference.sample_types, case, kind)
 
 
 # ---- a graph of several thousand edges
@@ -185,51 +184,6 @@ def draw(catalogue, kind, *, num_threads=1, sampler=None, batch=5, **call):
     return sampler.sample(
         SEEDS, seed_time=SEED_TIMES if timed else None, epoch=2, batch=batch, **call
     )
-
-
-@pytest.mark.parametrize("kind", TYPED_KINDS)
-def test_every_edge_is_one_of_the_graph_with_its_ends_and_direction(catalogue, kind):
-    options, timed = options_of(kind)
-    graph, _ = catalogue
-    got = draw(catalogue, kind)
-    assert sum(edges.shape[1] for edges in got.edge_index.values()) > 1000
-    for edge_type, (neighbor, owner) in got.edge_index.items():
-        edges = graph.edges[edge_type]
-        mine, other = graph.ends(edge_type)
-        local = (neighbor, owner) if edges.incoming else (owner, neighbor)
-        types = (other, mine) if edges.incoming else (mine, other)
-        ends = np.stack([got.n_id[t][at] for t, at in zip(types, local, strict=True)], axis=1)
-        np.testing.assert_array_equal(ends, edges.ends[got.e_id[edge_type]])
-        if not options.get("replace"):
-            pairs = list(zip(owner.tolist(), got.e_id[edge_type].tolist(), strict=True))
-            assert len(set(pairs)) == len(pairs)
-        if got.batch is not None:
-            trees = got.batch[mine][owner]
-            np.testing.assert_array_equal(trees, got.batch[other][neighbor])
-            if timed and edges.times is not None:
-                # users are the first type: their seeds have the first trees
-                until = np.concatenate([SEED_TIMES["user"], SEED_TIMES["film"]])[trees]
-                times = np.array(edges.times)[got.e_id[edge_type]]
-                assert (times < until if options.get("strictly_before") else times <= until).all()
-        if kind not in ("uniform", "with replacement", "disjoint"):
-            continue
-        degrees = np.bincount(edges.ends[:, int(edges.incoming)], minlength=COUNTS[mine])
-        first = begin = 0
-        for fanout, nodes, count in zip(
-            FANOUTS, got.num_sampled_nodes[mine], got.num_sampled_edges[edge_type], strict=False
-        ):
-            drawn = np.bincount(owner[begin : begin + count] - first, minlength=nodes)
-            degree = degrees[got.n_id[mine][first : first + nodes]]
-            most = fanout * (degree > 0) if options.get("replace") else np.minimum(degree, fanout)
-            np.testing.assert_array_equal(drawn, most)
-            first, begin = first + nodes, begin + count
-    for node_type, ids in got.n_id.items():
-        seeds = SEEDS.get(node_type, np.empty(0, np.int64))
-        np.testing.assert_array_equal(ids[: len(seeds)], seeds)
-        in_trees = ids if got.batch is None else ids + got.batch[node_type] * 1000
-        assert len(np.unique(in_trees)) == len(ids)
-        assert sum(got.num_sampled_nodes[node_type]) == len(ids)
-        np.testing.assert_array_equal(graph.to_user(node_type, got.stored_id[node_type]), ids)
 
 
 @pytest.mark.parametrize("kind", TYPED_KINDS)
@@ -298,13 +252,6 @@ def test_one_batch_of_the_core_serves_graphs_of_all_kinds(catalogue, tmp_path):
         assert everything(small_sampler.sample({"a": [0]})) == alone
 
 
-def test_no_seeds_make_an_empty_batch(catalogue):
-    got = NeighborSampler(catalogue[1], [5, -1]).sample({})
-    assert all(ids.size == 0 for ids in got.n_id.values())
-    assert all(edges.shape == (2, 0) for edges in got.edge_index.values())
-    assert got.num_sampled_nodes == {node_type: [0, 0, 0] for node_type in COUNTS}
-
-
 def test_files_without_edge_ids_have_none_in_the_batch(tmp_path):
     graph = TypedGraph({"a": 3}, {("a", "r", "a"): Edges(np.array([[0, 1], [1, 2]]))})
     got = NeighborSampler(graph.write(tmp_path, leave_out="edge_ids"), [2]).sample({"a": [1]})
@@ -326,22 +273,17 @@ def history(tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", INDUCED)
-def test_induced_subgraphs_have_every_edge_between_their_nodes(history, kind):
-    (graph, edges), (options, timed) = history, options_of(kind)
+def test_threads_do_not_change_induced_subgraphs(history, kind):
+    (graph, _), (options, timed) = history, options_of(kind)
     times = np.arange(200) * 5 if timed else None
-    got, by_threads = (
+    one, by_threads = (
         NeighborSampler(graph, [5, 3], num_threads=n, **options).sample(
             np.arange(200), seed_time=times, batch=5
         )
         for n in (1, 4)
     )
-    assert got.num_sampled_edges is None
-    if got.batch is None:
-        inside = np.isin(edges, got.n_id).all(axis=1)
-        assert sorted(got.e_id.tolist()) == np.flatnonzero(inside).tolist()
-    np.testing.assert_array_equal(edges[got.e_id].T, got.n_id[got.edge_index[::-1]])
     for name in ("n_id", "edge_index", "e_id", "stored_id", "batch"):
-        np.testing.assert_array_equal(getattr(got, name), getattr(by_threads, name))
+        np.testing.assert_array_equal(getattr(one, name), getattr(by_threads, name))
 
 
 @pytest.mark.parametrize("kind", ["uniform", "disjoint, induced", "until"])

@@ -94,22 +94,6 @@ def test_a_forked_child_has_no_part_in_it(worker):
     assert worker.submit(int).result(timeout=60) == 0
 
 
-def test_what_may_wait_is_done_outside_the_threads(worker):
-    here = threading.get_ident()
-    where = []
-    run_outside(lambda: where.append(threading.get_ident()))
-    assert where == [here]
-    lock = threading.Lock()
-
-    def close_while_holding():
-        with lock:  # which closing takes as well
-            run_outside(lambda: (lock.acquire(), worker.close(), lock.release()))
-            return threading.get_ident()
-
-    worker.submit(close_while_holding).result(timeout=60)
-    wait_until(lambda: alive() == [])
-
-
 def test_a_call_that_follows_one_that_is_dropped_ends():
     """The second stage waits in its thread for the first, whose turn has not come."""
     hold = threading.Event()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 
 import files
@@ -67,17 +66,6 @@ def test_draws_are_the_same(graph, kind):
         readahead = HopReadAhead(kept_nodes, is_honest)
         asked = sample(graph, times=times, readahead=readahead, **options)
         assert fingerprint(asked) == fingerprint(expected)
-
-
-def test_of_the_files_of_others_what_is_read_counts_as_missed(path):
-    """There mincore says that all is in memory; everything is requested, and little is read."""
-    with files.open_cold(gz.Graph, path) as graph:
-        is_cold = graph.mapping.resident_pages() < graph.mapping.size // PAGE // 4
-        if not is_cold or not os.path.exists("/proc/self/io"):
-            pytest.skip("the file stays in memory, or the system does not count what is read")
-        readahead = HopReadAhead(0, trust_mincore=False)
-        assert sample(graph, readahead=readahead).pages_missed > 0
-        assert sample(graph, readahead=readahead).pages_missed == 0
 
 
 def faults_of(path, readahead, **options):

@@ -105,7 +105,7 @@ def test_silent_uniform_draws_would_be_a_wrong_model(
     """Where weights lack their sums, and times their order."""
     lists = opened(tmp_path, *payload)
     lists.edges[RATES].graph.close()
-    write_typed(tmp_path / "0.gl", a_graph(*payload).naive(RATES), FILMS, leave_out=section)
+    write_typed(tmp_path / "0.gl", a_graph(*payload).naive(RATES), FILMS, {section})
     vars(lists.edges[RATES])["graph"] = gz.Graph._open_typed(tmp_path / "0.gl")
     with pytest.raises(ValueError, match=message):
         NeighborSampler(lists, [2], **options).sample({"user": [0]}, **call)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import files
 import numpy as np
 import pytest
 from cli_program import only_line, run
-from verify_cases import CASES, DATASETS, Case
+from verify_cases import CASES, DATASETS
 
 import graphzero as gz
 from graphzero.report import verify as module
@@ -20,11 +19,11 @@ from graphzero.store.format import DTYPES, read_file, read_header
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def sound(tmp_path_factory):
     """Folder of a dataset, built once."""
     root, built = tmp_path_factory.mktemp("sound"), {}
 
-    def folder(name: str) -> Path:
+    def folder(name):
         if name not in built:
             built[name] = root / name.replace(" ", "_")
             DATASETS[name](built[name])
@@ -34,16 +33,14 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 @pytest.fixture
-def copied(sound: Callable[[str], Path], tmp_path: Path) -> Callable[[str], Path]:
+def copied(sound, tmp_path):
     """A copy of a dataset, to be changed."""
     return lambda name: shutil.copytree(sound(name), tmp_path / "data")
 
 
 @pytest.mark.parametrize("block_bytes", [4 << 20, 100])
 @pytest.mark.parametrize("name", DATASETS)
-def test_sound_datasets_have_no_finding(
-    sound: Callable[[str], Path], name: str, block_bytes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sound_datasets_have_no_finding(sound, name, block_bytes, monkeypatch):
     monkeypatch.setattr(module, "_BLOCK_BYTES", block_bytes)
     assert gz.verify(sound(name)) == []
     for path in sound(name).glob("*.g[ld]"):
@@ -55,9 +52,7 @@ def test_sound_datasets_have_no_finding(
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.file}-{case.section}")
-def test_one_changed_value_has_one_finding(
-    copied: Callable[[str], Path], case: Case, threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_changed_value_has_one_finding(copied, case, threads, monkeypatch):
     monkeypatch.setattr(module, "_BLOCK_BYTES", 4 << 20 if threads == 1 else 200)
     folder = copied(case.dataset)
     path = folder / case.file
@@ -83,7 +78,7 @@ def test_one_changed_value_has_one_finding(
 
 @pytest.mark.no_asan
 @pytest.mark.parametrize("name", ["both", "undirected", "presample", "typed"])
-def test_every_section_has_its_checksum(copied: Callable[[str], Path], name: str) -> None:
+def test_every_section_has_its_checksum(copied, name):
     folder = copied(name)
     for path in sorted(folder.glob("*.g[ld]")):
         whole = path.read_bytes()
@@ -98,7 +93,7 @@ def test_every_section_has_its_checksum(copied: Callable[[str], Path], name: str
         path.write_bytes(whole)
 
 
-def test_a_corrupt_entry_is_named_beside_its_checksum(copied: Callable[[str], Path]) -> None:
+def test_a_corrupt_entry_is_named_beside_its_checksum(copied):
     path = copied("in") / "graph.gl"
     section = read_header(path).find("indices")
     content = bytearray(path.read_bytes())
@@ -109,7 +104,7 @@ def test_a_corrupt_entry_is_named_beside_its_checksum(copied: Callable[[str], Pa
     assert found.offset == section.offset + 4 * 77
 
 
-def _write(name: str, rows: np.ndarray) -> Callable[[Path], None]:
+def _write(name, rows):
     return lambda folder: files.write_rows(folder / name, rows)
 
 
@@ -117,15 +112,15 @@ SPLIT = ("split_train.gd", 4096)
 COUNTS = (b'"num_input_edges": 300', b'"num_input_edges": 301')
 
 
-def _edit(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+def _edit(name, change):
     return lambda folder: (folder / name).write_bytes(change((folder / name).read_bytes()))
 
 
-def _cut(size: int) -> Callable[[Path], object]:
+def _cut(size):
     return _edit("features.gd", lambda content: content[:size])
 
 
-def _replace(old: bytes, new: bytes) -> Callable[[Path], object]:
+def _replace(old, new):
     return _edit("dataset.json", lambda content: content.replace(old, new))
 
 
@@ -150,13 +145,7 @@ def _replace(old: bytes, new: bytes) -> Callable[[Path], object]:
         (_replace(b'"num_nodes": 40', b'"num_nodes": -4'), "dataset.json", 0, "is corrupt"),
     ],
 )
-def test_files_that_are_not_those_of_the_manifest(
-    copied: Callable[[str], Path],
-    change: Callable[[Path], object],
-    file: str,
-    offset: int,
-    message: str,
-) -> None:
+def test_files_that_are_not_those_of_the_manifest(copied, change, file, offset, message):
     folder = copied("in")
     change(folder)
     (found,) = gz.verify(folder)
@@ -165,9 +154,7 @@ def test_files_that_are_not_those_of_the_manifest(
 
 
 @pytest.mark.no_asan
-def test_files_that_do_not_belong_together(
-    copied: Callable[[str], Path], sound: Callable[[str], Path]
-) -> None:
+def test_files_that_do_not_belong_together(copied, sound):
     """Sound files, of the right counts, whose nodes have another order."""
     folder = copied("typed")
     shutil.copy(sound("typed, input") / "paper.x.gd", folder / "paper.x.gd")
@@ -179,7 +166,7 @@ def test_files_that_do_not_belong_together(
 
 
 @pytest.mark.no_asan
-def test_packs(copied: Callable[[str], Path], tmp_path: Path) -> None:
+def test_packs(copied, tmp_path):
     pytest.importorskip("torch")
     with gz.open(copied("both")) as ds:
         gz.pack(ds, tmp_path / "p.gd", [0, 1, 2], [2], epochs=1, batch_size=2)
@@ -205,7 +192,7 @@ def test_packs(copied: Callable[[str], Path], tmp_path: Path) -> None:
 
 
 @pytest.mark.no_asan
-def test_json(copied: Callable[[str], Path], capfd: pytest.CaptureFixture[str]) -> None:
+def test_json(copied, capfd):
     folder = copied("in")
     assert run("verify", folder, "--json") == 0
     out, err = capfd.readouterr()
@@ -223,7 +210,7 @@ def test_json(copied: Callable[[str], Path], capfd: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.no_asan
-def test_lines(copied: Callable[[str], Path], capfd: pytest.CaptureFixture[str]) -> None:
+def test_lines(copied, capfd):
     folder = copied("bare")
     (folder / "mine.txt").write_text("")
     assert run("verify", folder) == 0
@@ -243,15 +230,13 @@ def test_lines(copied: Callable[[str], Path], capfd: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("path", ["graph.gl", "features.gd"])
-def test_a_file_that_becomes_shorter_is_a_finding(
-    copied: Callable[[str], Path], path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_becomes_shorter_is_a_finding(copied, path, monkeypatch):
     """To read on in the mapping would end the process."""
     file = copied("in") / path
     monkeypatch.setattr(module, "_BLOCK_BYTES", 100)
     check_size = module._File.check_size
 
-    def truncate(checked: module._File) -> None:
+    def truncate(checked):
         os.truncate(file, 4096)
         check_size(checked)
 
@@ -260,9 +245,7 @@ def test_a_file_that_becomes_shorter_is_a_finding(
     assert "was truncated while it was being checked" in found.message
 
 
-def test_relative_paths_are_kept(
-    copied: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relative_paths_are_kept(copied, monkeypatch):
     monkeypatch.chdir(copied("in"))
     files.damage(Path("graph.gl"), "indptr", 0, 1)
     (found,) = gz.verify("graph.gl")

@@ -79,19 +79,6 @@ def test_any_weights_are_drawn_as_the_naive_way_does(tmp_path, weights, fanout, 
     (tmp_path / "star.gl").unlink()
 
 
-def test_only_edges_of_positive_weight_are_drawn(tmp_path):
-    graph = star(tmp_path / "none.gl", [0.0, 0.0])
-    for fanout, replace in [(1, False), (5, True), (-1, False)]:
-        sampled = graph.sample_neighbors([0, 1], fanout, replace=replace, weighted=True)
-        assert sampled.indptr.tolist() == [0, 0, 0]
-    assert graph.random_walk([0], 2, weighted=True).tolist() == [[0, -1, -1]]
-    assert graph.random_walk([0], 2, weighted=True, restart=0.1).tolist() == [[0, 0, 0]]
-    graph = star(tmp_path / "few.gl", [0.0, 2.0, 0.0, 0.0, 1.0, 0.0])
-    for fanout in (2, 4, 7, -1):
-        sampled = graph.sample_neighbors([0], fanout, weighted=True)
-        assert sorted(sampled.indices.tolist()) == [2, 5]
-
-
 WALKS = [
     {"p": p, "weighted": weighted, "restart": restart, "q": q}
     for p, q in [(1.0, 1.0), (0.25, 4.0), (1e-9, 1e9)]

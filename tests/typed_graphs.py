@@ -4,47 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import files
 import numpy as np
 import reference
 
 from graphzero.graph.dataset import Dataset, EdgeStore, NodeStore
 from graphzero.graph.graph import Graph
 from graphzero.store import format as gz_format
-from graphzero.store.format import FileWriter
 
 
-def write_typed(path, naive, num_neighbors, *, num_input_edges=None, wide=False, **options):
-    """Writes the ``.gl`` of an edge type from naive lists; `options` has what it lacks."""
+def write_typed(path, naive, num_neighbors, left_out=(), wide=False):
+    """Writes the ``.gl`` of an edge type from naive lists."""
     count = int(naive.indptr[-1])
-    id_type = "<u8" if wide else "<u4"
-    arrays = {
-        "indptr": (id_type, naive.indptr),
-        "indices": (id_type, naive.indices),
-        "edge_ids": (id_type, naive.column(1, np.int64)),
-    }
-    if options.get("weights", True):
-        arrays["weights"] = ("<f4", naive.column(2, np.float32))
-        arrays["cum_weights"] = ("<f8", np.array(naive.sums, dtype=np.float64))
-    if options.get("times", True):
-        arrays["times"] = ("<i8", naive.column(3, np.int64))
-        arrays["time_order"] = (id_type, np.array(naive.time_order, dtype=np.int64))
-    if "node_ids" in options:
-        ids = options["node_ids"]
-        arrays |= {"node_ids": (id_type, ids), "node_rank": (id_type, np.argsort(ids))}
-    arrays.pop(options.get("leave_out"), None)
+    facts = {"num_nodes": naive.num_nodes, "num_neighbors": num_neighbors, "num_input_edges": count}
     flags = gz_format.FLAG_DIRECTED | gz_format.FLAG_TYPED
-    header = gz_format.layout(
-        "graph",
-        [(name, dtype, len(values)) for name, (dtype, values) in arrays.items()],
-        num_nodes=naive.num_nodes,
-        width=count,
-        flags=flags | gz_format.FLAG_INCOMING * naive.incoming,
-        num_input_edges=count if num_input_edges is None else num_input_edges,
-        num_neighbors=num_neighbors,
-    )
-    with FileWriter(path, header) as writer:
-        for name, (_, values) in arrays.items():
-            writer.append(name, values)
+    files.write_lists(path, naive, {"node_ids", *left_out}, wide, flags=flags, **facts)
 
 
 @dataclass
@@ -116,15 +90,9 @@ class TypedGraph:
         for i, (edge_type, edges) in enumerate(self.edges.items()):
             path = folder / f"{i}.gl"
             naive = self.naive(edge_type)
-            write_typed(
-                path,
-                naive,
-                self.num_nodes[self.ends(edge_type)[1]],
-                wide=wide,
-                weights=edges.weights is not None,
-                times=edges.times is not None,
-                leave_out=leave_out,
-            )
+            left_out = {name for name in ("weights", "times") if getattr(edges, name) is None}
+            left_out.add(leave_out)
+            write_typed(path, naive, self.num_nodes[self.ends(edge_type)[1]], left_out, wide)
             graphs[edge_type] = Graph._open_typed(path)
         nodes = {
             name: NodeStore(name, count, {}, order=Order(self.node_ids(name), self.rank(name)))

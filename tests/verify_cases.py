@@ -129,19 +129,14 @@ class Case:
     found_in: str | None = None
 
 
+WRITES = "author__writes__paper.gl"
 CASES = [
     Case("in", "graph.gl", "indptr", at(1, 301), "entry 1 of 'indptr' is 301, below the entry"),
     Case("in", "graph.gl", "indptr", at(0, 1), "does not start at 0 and end at 300"),
     Case("in", "graph.gl", "indptr", at(40, 299), "does not start at 0 and end at 300", 0),
     Case("in", "graph.gl", "indptr", at(9, 0), "entry 9 of 'indptr' is 0, below the entry before"),
     Case("in", "graph.gl", "indices", descent, "not in ascending order"),
-    Case(
-        "in",
-        "graph.gl",
-        "indices",
-        at(299, NODES),
-        "entry 299 of 'indices' is 40, not in",
-    ),
+    Case("in", "graph.gl", "indices", at(299, NODES), "entry 299 of 'indices' is 40, not in"),
     Case("in", "graph.gl", "weights", at(5, np.nan), "entry 5 of 'weights' is nan"),
     Case("in", "graph.gl", "weights", at(6, -1), "negative or not finite"),
     Case("in", "graph.gl", "weights", at(6, np.inf), "negative or not finite"),
@@ -150,46 +145,24 @@ CASES = [
     Case("in", "graph.gl", "times", at(8, -1), "not in order of 'times'", None, "time_order"),
     Case("in", "graph.gl", "time_order", at(8, 300), "not in order of 'times'"),
     Case("in", "graph.gl", "time_order", untimely, "not in order of 'times'"),
-    Case(
-        "in",
-        "graph.gl",
-        "edge_ids",
-        at(0, 300),
-        "entry 0 of 'edge_ids' is 300, out of range for 300",
-    ),
+    Case("in", "graph.gl", "edge_ids", at(0, 300), "'edge_ids' is 300, out of range for 300"),
     Case("both", "graph.gl", "node_ids", at(4, 40), "entry 4 of 'node_ids' is 40"),
     Case("undirected", "graph.gl", "node_rank", at(3, 99), "not lead back", None, "node_ids"),
     Case("both", "features.gd", "node_rank", at(3, 40), "entry 3 of 'node_rank' is 40"),
     Case("in", "labels.gd", "rows", at(39, 3), "is 3, out of range for 3"),
     Case("in", "split_train.gd", "rows", at(1, 40), "entry 1 of 'rows' is 40, out of range for 40"),
     Case("in", "split_train.gd", "rows", at(0, -1), "entry 0 of 'rows' is -1, out of range"),
-    Case(
-        "in",
-        "edge_split_some.gd",
-        "rows",
-        at(1, 300),
-        "entry 1 of 'rows' is 300, out of range for 300",
-    ),
-    Case(
-        "presample", "visits.gd", "rows", at(39, 99), "entry 39 of 'rows' is 99, out of range for"
-    ),
+    Case("in", "edge_split_some.gd", "rows", at(1, 300), "is 300, out of range for 300"),
+    Case("presample", "visits.gd", "rows", at(39, 99), "'rows' is 99, out of range for"),
     Case("in", "node_box.gd", "row_shape", at(0, 3), "does not fit rows of 4 numbers", 0),
     Case("integers", "id_map.gd", "rows", at(1, -3), "entry 1 of 'rows' is -3, not above"),
     Case("integers", "id_map.gd", "rows", at(2, 4), "is 4, not above the entry before"),
     Case("unsigned", "id_map.gd", "rows", at(0, 6), "entry 1 of 'rows' is 5", 1),
     Case("texts", "id_map.gd", "rows", at(1, 1), "entry 1 of 'rows' is 1, not above"),
     Case("typed", "paper__cites__paper.gl", "indices", descent, "not in ascending order"),
-    Case(
-        "typed",
-        "author__writes__paper.gl",
-        "indices",
-        at(0, 9),
-        "is 9, not in",
-    ),
-    Case("typed", "author__writes__paper.gl", "cum_weights", at(59, 9), "not the sum of 'weights'"),
-    Case(
-        "typed", "paper.ids.gd", "rows", at(2, 40), "does not lead back from there (the user's ids"
-    ),
+    Case("typed", WRITES, "indices", at(0, 9), "is 9, not in"),
+    Case("typed", WRITES, "cum_weights", at(59, 9), "not the sum of 'weights'"),
+    Case("typed", "paper.ids.gd", "rows", at(2, 40), "lead back from there (the user's ids"),
     Case("typed", "paper.ids.gd", "node_rank", at(2, 40), "not lead back", None, "rows"),
     Case("typed", "paper.split_train.gd", "rows", at(1, 40), "out of range for 40"),
     Case("typed", "paper.y.gd", "rows", at(1, 3), "is 3, out of range for 3"),

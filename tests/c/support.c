@@ -55,7 +55,7 @@ static void remove_folder(void)
         perror(folder);
 }
 
-void path_of(char path[PATH_BYTES], const char *name)
+static void path_of(char path[PATH_BYTES], const char *name)
 {
     if (folder[0] == '\0') {
         const char *parent = getenv("TMPDIR");

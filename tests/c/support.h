@@ -40,7 +40,6 @@ void plan_of(one_type *out, const graph *g, const int64_t *fanouts, int num_hops
 
 /* Writes a file and returns its path; the first call makes the folder. */
 void write_file(char path[PATH_BYTES], const char *name, const unsigned char *bytes, size_t size);
-void path_of(char path[PATH_BYTES], const char *name);
 
 /* Maps a file of these bytes, or of zeros, which has no name any more; on failure, false and a
  * failed check. */

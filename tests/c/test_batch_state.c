@@ -45,27 +45,6 @@ TEST(room_grows_and_keeps_what_is_there)
     CHECK(batch.offsets == NULL && batch.frontier_capacity == 0);
 }
 
-TEST(new_types_are_empty_and_others_keep_their_memory)
-{
-    const int64_t seed = 5;
-    gz_batch_init(&batch);
-    CHECK_EQ(gz_batch_reserve_types(&batch, 1, 1, &err), GZ_OK);
-    CHECK_EQ(gz_edges_reserve(&batch.edges[0], MORE, &err), GZ_OK);
-    CHECK_EQ(gz_nodes_start(&batch.spaces[0], 10, false, &seed, 1, 0, 1, &err), GZ_OK);
-    const int64_t *sources = batch.edges[0].sources;
-    CHECK_EQ(gz_batch_reserve_types(&batch, 4, 16, &err), GZ_OK);
-    CHECK_EQ(gz_batch_reserve_types(&batch, 2, 2, &err), GZ_OK); /* no fewer than before */
-    CHECK(batch.num_spaces == 4 && batch.num_edge_lists == 16);
-    CHECK(batch.edges[0].sources == sources && batch.edges[0].capacity >= MORE);
-    CHECK_EQ(gz_idmap_find(&batch.spaces[0].map, seed), 0);
-    for (int i = 1; i < 4; i++)
-        CHECK(batch.spaces[i].map.slots == NULL && batch.spaces[i].trees == NULL);
-    for (int i = 1; i < 16; i++)
-        CHECK(batch.edges[i].sources == NULL && batch.edges[i].capacity == 0);
-    gz_batch_free(&batch);
-    CHECK(batch.spaces == NULL && batch.num_edge_lists == 0);
-}
-
 /* All trees may reach every type, also one without seeds. */
 TEST(trees_beyond_63_bits_are_refused)
 {

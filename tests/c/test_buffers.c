@@ -7,23 +7,6 @@
 
 static gz_buffers buffers;
 
-TEST(buffers_are_aligned_and_apart)
-{
-    if (!CHECK_EQ(gz_buffers_open(5, &buffers, &err), GZ_OK))
-        return;
-    for (unsigned i = 0; i < 5; i++) {
-        CHECK_EQ((uintptr_t)buffers.each[i].bytes % gz_system_page_bytes(), 0);
-        memset(buffers.each[i].bytes, (int)i, GZ_BUFFER_BYTES);
-    }
-    for (unsigned i = 0; i < 5; i++) {
-        CHECK_EQ(buffers.each[i].bytes[0], i);
-        CHECK_EQ(buffers.each[i].bytes[GZ_BUFFER_BYTES - 1], i);
-    }
-    gz_buffers_close(&buffers);
-    CHECK(buffers.memory == NULL);
-    gz_buffers_close(&buffers);
-}
-
 #if defined(MADV_DONTFORK)
 /* In the child, the addresses of the parent's buffers belong to the child. */
 static bool child_keeps_what_it_maps_there(void)

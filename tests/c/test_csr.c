@@ -53,18 +53,6 @@ static void check_small_lists(void)
     CHECK_EQ(corrupt, 0);
 }
 
-TEST(views_the_sections)
-{
-    start();
-    if (!CHECK_EQ(open_changed(), GZ_OK))
-        return;
-    CHECK(csr.num_nodes == 3 && csr.num_neighbors == 3 && csr.num_edges == 4 && !csr.typed);
-    CHECK(csr.cum_weights == NULL && csr.times == NULL && csr.edge_ids.data == NULL &&
-          csr.time_order.data == NULL);
-    check_small_lists();
-    gz_mapping_close(&mapping);
-}
-
 /* The first or the last entry of indptr is wrong; of 32 bits, they end where other bytes begin. */
 TEST(indptr_must_span_the_edges)
 {
@@ -82,27 +70,6 @@ TEST(indptr_must_span_the_edges)
         file[GZ_PAGE_BYTES + 12 * i] = 1;
         expect_refusal("start at 0 and end at 4");
     }
-}
-
-TEST(optional_sections_are_found)
-{
-    start();
-    set_section("weights", GZ_FLOAT32, 4);
-    set_section("cum_weights", GZ_FLOAT64, 4);
-    set_section("times", GZ_INT64, 4);
-    set_section("edge_ids", GZ_UINT64, 4);
-    set_section("node_ids", GZ_UINT32, 3);
-    set_section("node_rank", GZ_UINT32, 3);
-    set_section("time_order", GZ_UINT32, 4);
-    if (!CHECK_EQ(open_changed(), GZ_OK))
-        return;
-    const void *bytes = mapping.base + GZ_PAGE_BYTES;
-    CHECK(csr.cum_weights == bytes && csr.times == bytes);
-    CHECK(csr.edge_ids.data == bytes && csr.edge_ids.wide);
-    CHECK(csr.time_order.data == bytes && !csr.time_order.wide);
-    CHECK(csr.node_ids.data == bytes && !csr.node_ids.wide);
-    CHECK(csr.node_rank.data == bytes && !csr.node_rank.wide);
-    gz_mapping_close(&mapping);
 }
 
 TEST(sections_must_fit_the_counts)

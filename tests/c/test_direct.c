@@ -5,26 +5,6 @@
 
 #include "support.h"
 
-TEST(it_is_the_mapped_file_whatever_its_name)
-{
-    rows_file rows, other;
-    gz_buffers buffers;
-    if (!open_rows(&rows) || !CHECK_EQ(gz_buffers_open(1, &buffers, &err), GZ_OK))
-        return;
-    gz_direct_close(&rows.file);
-    if (!open_rows(&other)) /* takes its name */
-        return;
-    close_rows(&other);
-    CHECK_EQ(gz_direct_open(&rows.mapping, &rows.file, &err), GZ_OK);
-    CHECK(rows.file.fd != rows.mapping.fd);
-    CHECK_EQ(rows.file.size, ROWS_FILE_BYTES);
-    buffers.each[0].read = (gz_read){0, GZ_BUFFER_BYTES, 0, 0};
-    CHECK_EQ(gz_direct_read(&rows.file, &buffers.each[0]), GZ_BUFFER_BYTES);
-    CHECK(memcmp(known_bytes(), buffers.memory, GZ_BUFFER_BYTES) == 0);
-    gz_buffers_close(&buffers);
-    close_rows(&rows);
-}
-
 TEST(a_closed_file_is_an_error)
 {
     gz_mapping mapping = {NULL, 0, -1};
@@ -35,20 +15,6 @@ TEST(a_closed_file_is_an_error)
     CHECK_EQ(gz_direct_check(&file, &err), GZ_E_OS);
     CHECK_EQ(err.saved_errno, EBADF);
     gz_direct_close(&file);
-}
-
-TEST(a_shorter_file_is_noticed)
-{
-    rows_file rows;
-    if (!open_rows(&rows))
-        return;
-    CHECK_EQ(gz_direct_check(&rows.file, &err), GZ_OK);
-    rows.file.size--; /* it has grown */
-    CHECK_EQ(gz_direct_check(&rows.file, &err), GZ_OK);
-    rows.file.size += 2;
-    CHECK_EQ(gz_direct_check(&rows.file, &err), GZ_E_FORMAT);
-    CHECK_EQ(err.offset, ROWS_FILE_BYTES);
-    close_rows(&rows);
 }
 
 /* Of a file of 100 pages and ten bytes, which does not exist: only the results are made up. */

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/time.h>
@@ -76,22 +75,6 @@ static void count_some_reads(void)
     CHECK(counts.reads > 0);
 }
 
-static void reads_of_all_calls_are_counted(void)
-{
-    static const unsigned depths[] = {1, 2, 128};
-    static const uint64_t blocks[] = {4096, 65536, 1 << 20};
-    for (int i = 0; i < 9; i++) {
-        plan.depth = depths[i % 3];
-        plan.block_bytes = blocks[i / 3];
-        plan.is_sequential = i % 2;
-        count_some_reads();
-        CHECK_EQ(counts.bytes, counts.reads * plan.block_bytes);
-        CHECK_EQ(counts.depth, plan.depth);
-        CHECK(0 < counts.p50_ns && counts.p50_ns <= counts.p99_ns);
-        CHECK((double)counts.p50_ns <= counts.seconds * 1e9);
-    }
-}
-
 static void it_may_end_before_it_runs(void)
 {
     count_reads(0);
@@ -100,20 +83,6 @@ static void it_may_end_before_it_runs(void)
     if (open_probe())
         gz_disk_probe_close(probe);
     gz_disk_probe_close(NULL);
-}
-
-static void nothing_is_counted_after_the_end(void)
-{
-    gz_probe_counts later;
-    if (!open_probe())
-        return;
-    CHECK_EQ(gz_disk_probe_run(probe, A_MOMENT, &err), GZ_OK);
-    gz_disk_probe_stop(probe, &counts);
-    usleep(20000);
-    gz_disk_probe_stop(probe, &later);
-    CHECK_EQ(counts.reads, later.reads);
-    CHECK(counts.seconds == later.seconds);
-    gz_disk_probe_close(probe);
 }
 
 static void odd_times_come_to_an_end(void)
@@ -126,33 +95,15 @@ static void odd_times_come_to_an_end(void)
     gz_disk_probe_close(probe);
 }
 
-TEST(a_probe_counts_its_reads)
+TEST(a_probe_may_end_at_any_time)
 {
-    with_each_engine(reads_of_all_calls_are_counted);
     with_each_engine(it_may_end_before_it_runs);
-    with_each_engine(nothing_is_counted_after_the_end);
     with_each_engine(odd_times_come_to_an_end);
 }
 
-static void *cut_soon(void *unused)
-{
-    (void)unused;
-    usleep(20000);
-    CHECK_EQ(truncate(rows.path, 5000), 0);
-    return NULL;
-}
-
-/* During a call, and before another. */
 static void the_file_may_be_cut(void)
 {
-    pthread_t thread;
-    if (!open_probe() || !CHECK_EQ(pthread_create(&thread, NULL, cut_soon, NULL), 0))
-        return;
-    CHECK_EQ(gz_disk_probe_run(probe, 60, &err), GZ_E_FORMAT);
-    check_message("truncated");
-    pthread_join(thread, NULL);
-    gz_disk_probe_close(probe);
-    if (!open_probe())
+    if (!open_probe() || !CHECK_EQ(truncate(rows.path, 5000), 0))
         return;
     CHECK_EQ(gz_disk_probe_run(probe, 0, &err), GZ_E_FORMAT);
     check_message("truncated");

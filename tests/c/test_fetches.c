@@ -15,46 +15,27 @@
 #include "graphzero/uring.h"
 #include "support.h"
 
-enum { ORIGIN = 128, MOST_ROWS = 2000, OUT_BYTES = 8 << 20 };
+enum { MOST_ROWS = 2000, ROW_BYTES = 512, NUM_ROWS = ROWS_FILE_BYTES / ROW_BYTES };
 
 static rows_file rows;
 static gz_buffers buffers;
 static gz_fetch fetch;
-static int64_t wanted[MOST_ROWS];
 
-/* Draws a batch of up to `count` rows, some of them twice; fewer if they exceed the output. */
-static void draw_batch(uint64_t row_bytes, int64_t count, uint64_t gap_pages)
+static void draw_batch(int64_t count)
 {
     static gz_pick picks[MOST_ROWS], scratch[MOST_ROWS];
-    static unsigned char out[OUT_BYTES];
-    uint64_t num_rows = (ROWS_FILE_BYTES - ORIGIN) / row_bytes;
-    if ((uint64_t)count > OUT_BYTES / row_bytes)
-        count = (int64_t)(OUT_BYTES / row_bytes);
+    static unsigned char out[MOST_ROWS * ROW_BYTES];
+    int64_t wanted[MOST_ROWS];
     for (int64_t i = 0; i < count; i++)
-        wanted[i] = (int64_t)gz_bounded(gz_draw(row_bytes, (uint64_t)(i - i % 7 / 6)), num_rows);
-    wanted[0] = (int64_t)num_rows - 1; /* reaches to the end of the file, or nearly */
-    memset(out, 0xEE, sizeof out);
+        wanted[i] = (int64_t)gz_bounded(gz_draw(1, (uint64_t)i), NUM_ROWS);
     gz_picks_split(wanted, count, 0, picks);
     gz_picks_sort(picks, scratch, count);
     fetch = (gz_fetch){.file = &rows.file, .out = out};
     fetch.reads = (gz_reads){.picks = picks,
                              .count = count,
-                             .origin = ORIGIN,
-                             .row_bytes = row_bytes,
-                             .gap_pages = gap_pages,
+                             .row_bytes = ROW_BYTES,
                              .most_bytes = GZ_BUFFER_BYTES,
                              .page_bytes = gz_system_page_bytes()};
-}
-
-static bool has_its_rows(void)
-{
-    uint64_t row_bytes = fetch.reads.row_bytes;
-    for (int64_t i = 0; i < fetch.reads.count; i++) {
-        const unsigned char *row = known_bytes() + ORIGIN + (uint64_t)wanted[i] * row_bytes;
-        if (!CHECK(memcmp(fetch.out + (uint64_t)i * row_bytes, row, (size_t)row_bytes) == 0))
-            return false;
-    }
-    return true;
 }
 
 /* Marks the buffers after a failure, before anything is closed that might still read into them. */
@@ -93,30 +74,9 @@ static void with_each_engine(unsigned depth, void (*test)(gz_code (*fetch_all)(v
     }
 }
 
-static void come_to_their_places(gz_code (*fetch_all)(void))
-{
-    const uint64_t widths[] = {1, 4, 500, 512, 4096, 5000, 200000};
-    for (unsigned i = 0; i < 2 * COUNT(widths); i++) {
-        draw_batch(widths[i / 2], 1 + 13 * buffers.count, 3 * (i % 2));
-        CHECK_EQ(fetch_all(), GZ_OK);
-        has_its_rows();
-    }
-    draw_batch(512, 1, 0);
-    fetch.reads.count = 0;
-    CHECK_EQ(fetch_all(), GZ_OK);
-    CHECK_EQ(fetch.reads.reads, 0);
-}
-
-TEST(rows_come_to_their_places)
-{
-    const unsigned depths[] = {1, 2, 64};
-    for (unsigned i = 0; i < COUNT(depths); i++)
-        with_each_engine(depths[i], come_to_their_places);
-}
-
 static void fails_where_the_file_was_cut(gz_code (*fetch_all)(void))
 {
-    draw_batch(512, MOST_ROWS, 0);
+    draw_batch(MOST_ROWS);
     CHECK_EQ(truncate(rows.path, 1 << 20), 0);
     CHECK_EQ(fetch_all(), GZ_E_FORMAT);
     CHECK(err.offset >= 1 << 20);
@@ -127,7 +87,7 @@ static void fails_without_a_file(gz_code (*fetch_all)(void))
 {
     gz_direct_close(&rows.file);
     rows.file.fd = open("/", O_RDONLY);
-    draw_batch(512, 100, 0);
+    draw_batch(100);
     CHECK_EQ(fetch_all(), GZ_E_OS);
     CHECK_EQ(err.saved_errno, EISDIR);
 }
@@ -140,7 +100,7 @@ static void ends_all_reads(gz_code (*fetch_all)(void))
         mmap(NULL, GZ_BUFFER_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (!CHECK(forbidden != MAP_FAILED))
         return;
-    draw_batch(512, MOST_ROWS, 0);
+    draw_batch(MOST_ROWS);
     for (unsigned i = 0; i < buffers.count / 4 * 3; i++) /* whose threads begin first */
         buffers.each[i].bytes = forbidden;
     CHECK_EQ(fetch_all(), GZ_E_OS);
@@ -160,39 +120,10 @@ TEST(failed_reads_are_errors)
     with_each_engine(64, ends_all_reads);
 }
 
-static gz_uring *ring;
-
-/* Lets go of the parent's ring, and has one of its own. */
-static bool fetches_in_a_child(void)
-{
-    gz_uring_close(ring);
-    gz_buffers_close(&buffers);
-    bool fine = gz_buffers_open(16, &buffers, &err) == GZ_OK && by_ring() == GZ_OK;
-    fine = fine && has_its_rows();
-    gz_buffers_close(&buffers);
-    return fine;
-}
-
-TEST(a_ring_is_used_again_also_after_a_fork)
-{
-    if (!has_ring() || !open_rows(&rows) || !CHECK_EQ(gz_buffers_open(16, &buffers, &err), GZ_OK) ||
-        !CHECK_EQ(gz_uring_open(&buffers, &ring, &err), GZ_OK))
-        return;
-    for (uint64_t i = 0; i < 20; i++) {
-        draw_batch(500 + i, 300, 1);
-        if (i % 10 == 9)
-            in_child(fetches_in_a_child);
-        CHECK_EQ(gz_uring_fetch(ring, &fetch, &err), GZ_OK);
-        has_its_rows();
-    }
-    gz_uring_close(ring);
-    gz_buffers_close(&buffers);
-    close_rows(&rows);
-}
-
 TEST(a_ring_that_cannot_be_made_is_an_error)
 {
     struct rlimit before, none = {0, 0};
+    gz_uring *ring;
     const gz_buffers two = {.count = 2};
     getrlimit(RLIMIT_NOFILE, &before);
     none.rlim_max = before.rlim_max;

@@ -3,8 +3,6 @@
 #include "graphzero/idmap.h"
 #include "support.h"
 
-enum { MOST = 3000 };
-
 /* Ids that agree in their low 32 bits are told apart in a wide map. */
 TEST(wide_ids_are_confirmed)
 {
@@ -22,26 +20,6 @@ TEST(wide_ids_are_confirmed)
     gz_idmap_free(&map);
 }
 
-TEST(growth_keeps_what_is_there)
-{
-    static int64_t ids[MOST], local[MOST];
-    gz_idmap map;
-    gz_idmap_init(&map);
-    for (int64_t i = 0; i < MOST; i++)
-        ids[i] = i * 1000003;
-    for (int64_t i = 0; i < MOST; i += 100) { /* room for exactly the next hundred */
-        CHECK_EQ(gz_idmap_reserve(&map, (uint64_t)i + 100, &err), GZ_OK);
-        CHECK((map.mask & (map.mask + 1)) == 0 && map.mask + 1 >= 2 * (uint64_t)(i + 100));
-        gz_idmap_relabel(&map, ids, i, i + 100, local);
-    }
-    CHECK_EQ(map.count, MOST);
-    gz_idmap_relabel(&map, ids, 0, MOST, local);
-    CHECK_EQ(map.count, MOST);
-    for (int64_t i = 0; i < MOST; i++)
-        CHECK_EQ(local[i], i);
-    gz_idmap_free(&map);
-}
-
 static int64_t count_new(gz_idmap *map, int64_t id)
 {
     int64_t local, before = map->count;
@@ -49,21 +27,6 @@ static int64_t count_new(gz_idmap *map, int64_t id)
     gz_idmap_relabel(map, &id, 0, 1, &local);
     CHECK_EQ(map->nodes[local], id);
     return map->count - before;
-}
-
-TEST(clearing_forgets)
-{
-    gz_idmap map;
-    gz_idmap_init(&map);
-    gz_idmap_clear(&map, false); /* before there is a table */
-    for (int round = 0; round < 1000; round++) {
-        gz_idmap_clear(&map, round % 2);
-        CHECK_EQ(count_new(&map, 4 + round % 3), 1);
-        CHECK_EQ(count_new(&map, 4 + round % 3), 0);
-    }
-    gz_idmap_free(&map);
-    CHECK_EQ(count_new(&map, 4), 1); /* a freed map may be used again */
-    gz_idmap_free(&map);
 }
 
 /* Stamps of early batches must not look current after the base wraps around. */

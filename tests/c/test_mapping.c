@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "support.h"
@@ -60,25 +59,6 @@ TEST(an_empty_file_has_no_pages)
     gz_mapping_close(&mapping);
 }
 
-TEST(only_regular_files_are_mapped)
-{
-    int before = dup(0);
-    close(before);
-    path_of(path, "missing");
-    expect_os_error(gz_mapping_open(path, &mapping, &err), ENOENT);
-    expect_os_error(gz_mapping_open("/", &mapping, &err), EISDIR);
-    check_message("folder");
-    expect_os_error(gz_mapping_open("/dev/null", &mapping, &err), ENODEV);
-    path_of(path, "pipe");
-    if (!CHECK_EQ(mkfifo(path, 0600), 0))
-        return;
-    expect_os_error(gz_mapping_open(path, &mapping, &err), ENODEV); /* nor does it wait */
-    unlink(path);
-    int after = dup(0);
-    close(after);
-    CHECK_EQ(after, before); /* no descriptor is left */
-}
-
 /* A read through the descriptor returns an error where the mapping would raise SIGBUS. */
 TEST(reads_what_is_there)
 {
@@ -114,20 +94,5 @@ TEST(ranges_must_lie_in_the_file)
     }
     for (int advice = GZ_ADVICE_NORMAL; advice <= GZ_ADVICE_WILLNEED; advice++)
         CHECK_EQ(gz_mapping_advise(&mapping, 5000, SIZE - 5000, (gz_advice)advice, &err), GZ_OK);
-    end();
-}
-
-TEST(pages_just_written_are_resident)
-{
-    uint64_t pages, page = gz_system_page_bytes();
-    const uint64_t cases[][3] = {
-        {0, SIZE, (SIZE + page - 1) / page}, {page - 1, 2, 2}, {page, 1, 1}};
-    CHECK(page >= 4096 && (page & (page - 1)) == 0);
-    if (!start())
-        return;
-    for (unsigned i = 0; i < COUNT(cases); i++) {
-        CHECK_EQ(gz_mapping_resident(&mapping, cases[i][0], cases[i][1], &pages, &err), GZ_OK);
-        CHECK_EQ(pages, cases[i][2]);
-    }
     end();
 }

@@ -17,30 +17,6 @@ static gz_block take(gz_pool *pool, uint64_t bytes)
     return block;
 }
 
-TEST(memory_comes_back_and_not_sooner)
-{
-    gz_pool pool;
-    gz_pool_init(&pool, 100 * MIB);
-    gz_block one = take(&pool, 10 * MIB), two = take(&pool, 10 * MIB);
-    CHECK(one.memory != two.memory);
-    CHECK_EQ(pool.blocks_out, 2);
-    void *memory = one.memory;
-    gz_pool_give(&pool, one);
-    CHECK_EQ(pool.idle_bytes, one.bytes);
-    one = take(&pool, 9 * MIB);
-    CHECK(one.memory == memory);
-    CHECK_EQ(pool.idle_bytes, 0);
-    gz_block three = take(&pool, 10 * MIB);
-    CHECK(three.memory != one.memory && three.memory != two.memory);
-    gz_pool_give(&pool, one);
-    gz_pool_give(&pool, two);
-    gz_pool_give(&pool, three);
-    CHECK_EQ(pool.blocks_out, 0);
-    gz_pool_trim(&pool);
-    CHECK_EQ(pool.idle_bytes, 0);
-    CHECK_EQ(pool.num_idle, 0);
-}
-
 TEST(the_closest_size_is_taken)
 {
     gz_pool pool;
@@ -93,19 +69,6 @@ TEST(idle_memory_is_bounded)
         gz_pool_give(&pool, blocks[i]);
     CHECK_EQ(pool.num_idle, GZ_POOL_SLOTS);
     gz_pool_trim(&pool);
-}
-
-TEST(sizes_waste_at_most_an_eighth)
-{
-    gz_pool pool;
-    gz_pool_init(&pool, 0);
-    for (uint64_t bytes = 16 * MIB; bytes < 100 * MIB; bytes += 3 * MIB + 7) {
-        gz_block block = take(&pool, bytes);
-        CHECK(block.bytes - bytes <= bytes / 8);
-        CHECK_EQ((uintptr_t)block.memory % (2 * MIB), 0);
-        gz_pool_give(&pool, block);
-        CHECK_EQ(pool.num_idle, 0);
-    }
 }
 
 TEST(sizes_that_cannot_be_had_are_refused)

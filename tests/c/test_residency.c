@@ -24,20 +24,6 @@ static uint64_t part_size(uint64_t num_pages, uint64_t parts, uint64_t part)
            gz_residency_part_begin(num_pages, parts, part);
 }
 
-TEST(parts_cover_all_pages_evenly)
-{
-    const uint64_t sizes[] = {0, 1, 2, 60, 61, UINT64_C(1) << 52};
-    for (unsigned s = 0; s < COUNT(sizes); s++)
-        for (uint64_t parts = 1; parts < 70; parts++) {
-            CHECK_EQ(gz_residency_part_begin(sizes[s], parts, 0), 0);
-            CHECK_EQ(gz_residency_part_begin(sizes[s], parts, parts), sizes[s]);
-            for (uint64_t i = 0; i < parts; i++) {
-                uint64_t size = part_size(sizes[s], parts, i);
-                CHECK(size == sizes[s] / parts || size == sizes[s] / parts + 1);
-            }
-        }
-}
-
 TEST(counts_add_up_to_those_of_the_whole)
 {
     uint64_t pages[PAGES + 9];
@@ -85,19 +71,5 @@ TEST(parts_of_a_large_file_are_told_apart)
     for (int i = 0; i < 5; i++)
         CHECK_EQ(pages[i], incore[i]);
     CHECK_EQ(pages[4], part_size((9 << 20) / gz_system_page_bytes(), 5, 4));
-    gz_mapping_close(&mapping);
-}
-
-TEST(an_empty_file_has_none_and_no_parts_are_refused)
-{
-    uint64_t pages[3] = {7, 7, 7};
-    if (!map_file(&mapping, NULL, 0))
-        return;
-    for (int s = 0; s < 2; s++) {
-        CHECK_EQ(gz_residency(&mapping, ALWAYS[s], 3, pages, &err), GZ_OK);
-        CHECK_EQ(pages[0] + pages[1] + pages[2], 0);
-        CHECK_EQ(gz_residency(&mapping, ALWAYS[s], 0, pages, &err), GZ_E_OS);
-        CHECK_EQ(err.saved_errno, EINVAL);
-    }
     gz_mapping_close(&mapping);
 }

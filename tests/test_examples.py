@@ -1,4 +1,4 @@
-"""The examples of typed and temporal training learn."""
+"""The examples learn."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import graphzero as gz
+from graphzero.training.demo_graph import write_demo
 
 pytest.importorskip("torch")
 
@@ -32,6 +33,12 @@ def last_figure(name, *arguments, cwd):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return float(re.findall(r"\d\.\d{4}", done.stdout)[-1])
+
+
+def test_nodes(tmp_path):
+    made = write_demo(tmp_path, num_nodes=1500, num_edges=15_000, dim=16, num_classes=4)
+    gz.build(tmp_path / "store", **made, directed=False).close()
+    assert last_figure("train_sage.py", "--epochs", 8, "--fanouts", 3, cwd=tmp_path) > 0.25
 
 
 def test_papers(tmp_path):
