@@ -7,6 +7,7 @@ of `Scenario`.
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import sys
 import zlib
@@ -39,6 +40,8 @@ class Scenario:
         A pack of the first of them, whose batches are taken as well.
     workers, persistent
         Of each DataLoader.
+    ranks : int
+        Processes that do all of it at the same time.
     inside, after : int
         Bytes that are allocated, touched and freed: for every batch, and after each epoch.
     hold : int
@@ -49,6 +52,7 @@ class Scenario:
     pack: str | None = None
     workers: int = 0
     persistent: bool = False
+    ranks: int = 1
     epochs: int = 2
     inside: int = 0
     after: int = 0
@@ -135,5 +139,22 @@ def iterate(scenario: Scenario) -> dict[str, Any]:
     return {**figures, "together": together, "batches": fingerprints, "io": io}
 
 
+def main(scenario: Scenario) -> None:
+    """Prints the figures, those of a rank without any batch where there are several."""
+    if scenario.ranks == 1:
+        print(json.dumps(iterate(scenario)))
+        return
+    left = available_memory()
+    context = multiprocessing.get_context("fork")
+    ranks = [context.Process(target=iterate, args=(scenario,)) for _ in range(scenario.ranks)]
+    for rank in ranks:
+        rank.start()
+    for rank in ranks:
+        rank.join()
+        if rank.exitcode != 0:
+            sys.exit(f"a rank ended with {rank.exitcode}")
+    print(json.dumps({"left": left}))
+
+
 if __name__ == "__main__":
-    print(json.dumps(iterate(Scenario(**json.loads(sys.argv[1])))))
+    main(Scenario(**json.loads(sys.argv[1])))

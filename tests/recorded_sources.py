@@ -8,7 +8,6 @@ any earlier version as well.
 from __future__ import annotations
 
 import shutil
-import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path

@@ -129,6 +129,7 @@ SCENARIOS: dict[str, tuple[int, dict[str, Any]]] = {  # with the allowance in me
     "an allocation that stays": (200, {"hold": 125 * MB, "epochs": 3}),
     "two datasets": (260, {"folders": ["first", "second"], "inside": 40 * MB}),
     "a pack and its features": (260, {"pack": "pack", "inside": 40 * MB}),
+    "two ranks": (900, {"workers": 2, "ranks": 2, "inside": 40 * MB, **LARGE}),
     "resident rows": (200, {"inside": 80 * MB, "prefetch": DIRECT}),
     "the page cache": (200, {"inside": 80 * MB, "prefetch": CACHED}),
 }

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import dataclasses
+import gc
 import json
 import os
 import signal
@@ -13,12 +16,14 @@ import time
 
 import files
 import numpy as np
+import psutil
 import pytest
 import torch
 from cli_program import only_line, run
 from torch.utils.data import DataLoader
 
 import graphzero as gz
+from graphzero import _core
 from graphzero.training import trainer
 from graphzero.training.demo_graph import write_demo
 from graphzero.training.graphsage import GraphSAGE, SavedModel
@@ -243,6 +248,34 @@ def test_cora(real_data, tmp_path):
     with build_real(real_data, "cora", tmp_path) as cora:
         accuracies = [train(cora, seed=seed).splits["test"].accuracy for seed in range(3)]
     assert np.mean(accuracies) >= 0.78
+
+
+def own_memory():
+    """Anonymous bytes in use: what the C library keeps of freed memory is given back first."""
+    gc.collect()
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
+    info = psutil.Process().memory_info()
+    return info.rss - getattr(info, "shared", 0)
+
+
+@pytest.mark.no_asan  # keeps freed memory in quarantine
+def test_memory_does_not_grow_over_epochs(real_data, tmp_path):
+    with build_real(real_data, "cora", tmp_path) as cora:
+        batches = gz.NeighborDataset(
+            cora, fanouts=[10, 10], batch_size=1024, shuffle=True, num_threads=1
+        )
+        loader = DataLoader(batches, batch_size=None, collate_fn=gz.Collate(cora))
+        _, idle_before = _core.pool_state()  # of earlier tests
+        for epoch in range(101):
+            batches.set_epoch(epoch)
+            assert sum(batch.batch_size for batch in loader) == cora.num_nodes
+            # How many blocks wait to be used again depends on how the threads have met.
+            _, idle = _core.pool_state()
+            if epoch == 0:
+                warm = own_memory() - idle
+        assert own_memory() - idle - warm < 5_000_000
+        assert idle - idle_before < 4 * cora.num_nodes * cora.features.row_bytes
 
 
 # --- the saved model, and predictions

@@ -71,6 +71,19 @@ TEST(idle_memory_is_bounded)
     gz_pool_trim(&pool);
 }
 
+TEST(sizes_waste_at_most_an_eighth)
+{
+    gz_pool pool;
+    gz_pool_init(&pool, 0);
+    for (uint64_t bytes = 16 * MIB; bytes < 100 * MIB; bytes += 3 * MIB + 7) {
+        gz_block block = take(&pool, bytes);
+        CHECK(block.bytes - bytes <= bytes / 8);
+        CHECK_EQ((uintptr_t)block.memory % (2 * MIB), 0);
+        gz_pool_give(&pool, block);
+        CHECK_EQ(pool.num_idle, 0);
+    }
+}
+
 TEST(sizes_that_cannot_be_had_are_refused)
 {
     gz_pool pool;
