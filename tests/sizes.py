@@ -16,20 +16,20 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 
 # Code lines and files of each package, about: docs/tour.md walks through them. What scripts for PyG
-# do on the second day has raised them by 500 lines and 3 files, inference by 748 and 4, walks by
-# 155 and 1.
+# do on the second day has raised them by 500 lines and 3 files, inference by 765 and 4, walks by
+# 156 and 1.
 BUDGETS = {
     "(front)": (350, 7),
     "store": (930, 7),
     "graph": (1060, 5),
     "sampling": (830, 6),
     "io": (1270, 8),
-    "loader": (2320, 11),
+    "loader": (2322, 11),
     "packs": (300, 2),
     "ingest": (4750, 22),
     "pyg": (600, 6),
     "report": (1570, 8),
-    "training": (1050, 7),
+    "training": (1062, 7),
     "commands": (990, 12),
 }
 SLACK = 1.1
@@ -37,16 +37,16 @@ MODULES_OF_A_CSV = 20
 MODULES_OF_A_BATCH = 22
 # Above its limit still: it may shrink, and must not grow. A line goes when its limit holds.
 REACHED = {
-    "Python in graphzero/": 18_804,
-    "tests/": 25_107,
-    "(front): lines": 407,
-    "store: lines": 1127,
-    "graph: lines": 1291,
-    "loader: lines": 2775,
-    "packs: lines": 417,
-    "ingest: lines": 5805,
-    "pyg: lines": 790,
-    "training: lines": 1233,
+    "Python in graphzero/": 18_331,
+    "tests/": 23_770,
+    "(front): lines": 412,
+    "store: lines": 1107,
+    "graph: lines": 1287,
+    "loader: lines": 2633,
+    "packs: lines": 397,
+    "ingest: lines": 5528,
+    "pyg: lines": 762,
+    "training: lines": 1246,
 }
 
 
@@ -108,12 +108,12 @@ def sizes() -> list[Size]:
     python = _python("graphzero")
     words = sum(len(page.read_text().split()) for page in _pages())
     found = [
-        Size("Python in graphzero/", code_lines(iter(python)), 17_902),
+        Size("Python in graphzero/", code_lines(iter(python)), 17_921),
         Size("files of graphzero/", len(python), 128),
         Size("Cython and C", code_lines(iter(_compiled())), 6_800),
-        Size("tests/", code_lines(iter(_tests())), 21_307),
-        Size("benchmarks/", code_lines(iter(_python("benchmarks"))), 2_500),
-        Size("files of benchmarks/", len(_python("benchmarks")), 15),
+        Size("tests/", code_lines(iter(_tests())), 21_345),
+        Size("benchmarks/", code_lines(iter(_python("benchmarks"))), 2_660),
+        Size("files of benchmarks/", len(_python("benchmarks")), 16),
         Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 25_720),
     ]
     for package, (lines, files) in BUDGETS.items():
