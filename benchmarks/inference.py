@@ -114,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add = parser.add_argument
     add("--hidden", type=int, default=64)
     add("--limit", type=timing.count, default=10**9, help="bytes beyond the process's own")
-    add("--share", type=float, default=0.6, help="of the limit that is given to infer")
+    add("--share", type=float, default=0.9, help="of the limit that is given to infer")
     options = parser.parse_args(given)
     if options.quick:
         options.scale, options.edges = timing.QUICK_SCALE, timing.QUICK_EDGES

@@ -48,6 +48,7 @@ from graphzero.training.layers import (
 from graphzero.units import format_bytes, parse_size
 
 _BATCH_BYTES = 512 << 20  # of rows that are in memory at the same time, without a memory_limit
+_SHARE = 4  # a fourth of the limit is for rows of mini-batches, the rest for what is kept of files
 _LEAST_LIMIT = 64 << 20
 _COPIES = 8  # of the rows of a batch: in batches under way, as messages, as results
 _EDGE_BYTES = 200  # of an edge besides: ids, positions, what sampling needs
@@ -339,13 +340,13 @@ class _OneLayer:
         self._options: dict[str, Any] = {"gather": gather}
         if stores and all(store.dtype.kind in "fV" for store in stores):
             self._options["feature_dtype"] = "float32"
-        limit = None if run.limit is None else run.limit // 2
+        limit = None if run.limit is None else run.limit - run.limit // _SHARE
         self._options["prefetch"] = Prefetch(memory_limit=limit)
         self._collate = Collate(view)
 
     def _fitting(self, width: int) -> int:
         """Edges and nodes of a mini-batch, where rows have a width."""
-        budget = _BATCH_BYTES if self._run.limit is None else self._run.limit // 2
+        budget = _BATCH_BYTES if self._run.limit is None else self._run.limit // _SHARE
         return max(2, budget // (_COPIES * 4 * width + _EDGE_BYTES))
 
     def write(self, folder: Folder, name: str, bar: tqdm[Any]) -> bool:
