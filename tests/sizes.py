@@ -114,7 +114,7 @@ def sizes() -> list[Size]:
         Size("tests/", code_lines(iter(_tests())), 21_345),
         Size("benchmarks/", code_lines(iter(_python("benchmarks"))), 2_660),
         Size("files of benchmarks/", len(_python("benchmarks")), 16),
-        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 26_030),
+        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 26_070),
     ]
     for package, (lines, files) in BUDGETS.items():
         here = [path for path in python if _package_of(path) == package]

@@ -22,6 +22,7 @@ from benchmarks import (
     build,
     compare,
     disk_probe,
+    inference,
     ordering,
     out_of_core,
     prefetch_sweep,
@@ -133,7 +134,7 @@ def test_build(tmp_path, capsys):
 def test_sampling(tmp_path):
     words = f"{TINY} --starts 200 --batch-size 8 --batches 2 --peers , --threads 1"
     found = run_tiny(sampling.main, words, tmp_path)
-    assert len(found["results"]) == 5
+    assert len(found["results"]) == 7
     assert all(one["rates"]["graphzero"]["median"] > 0 for one in found["results"])
 
 
@@ -172,6 +173,9 @@ def test_out_of_core(tmp_path):
     found = run_tiny(out_of_core.main, words, tmp_path)
     assert {one["contestant"] for one in found["rows"]} == {"memmap", "auto"}
     assert {one["contestant"] for one in found["training"]} == {"ram", "packed", "auto"}
+    found = run_tiny(inference.main, "--quick --runs 1", tmp_path)
+    assert found["difference"] < 1e-5
+    assert set(found["results"]) == {"free", "limited"}
 
 
 def test_disk_probe(tmp_path, monkeypatch, capsys):
