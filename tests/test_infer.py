@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ import torch
 
 import graphzero as gz
 from graphzero.cli import main
+from graphzero.pyg import from_data
 from graphzero.training import infer, layers
 from graphzero.training.graphsage import SavedModel
 
@@ -310,3 +314,31 @@ def test_the_command_refuses_other_features_and_existing_inputs(
     assert f"trained on {DIM + 1} features a node" in capsys.readouterr().err
     assert main(["infer", str(model), folder, str(model)]) == 1
     assert model.stat().st_size > 0
+
+
+def test_real_graphs(real_data: Path, tmp_path: Path) -> None:
+    """Models of PyG on cora, and a typed one on openflights, as by their whole graphs."""
+    sys.path.append(str(Path(__file__).parents[1] / "examples" / "pyg"))
+    graphs = importlib.import_module("graphs")
+    torch.manual_seed(0)
+    data = graphs.load(real_data / "cora")
+    with from_data(data, tmp_path / "cora") as ds:
+        for make in (models.GraphSAGE, models.GCN, partial(models.GAT, heads=4)):
+            model = make(data.num_features, 16, 2, 7).eval()
+            with torch.no_grad():
+                wanted = model(data.x, data.edge_index)
+            check(gz.infer(model, ds, tmp_path / "h.gd"), wanted)
+    data = graphs.load_flights(real_data / "openflights")
+    sizes = {kind: data[kind].num_features for kind in data.node_types}
+    convs = [
+        HeteroConv({kind: SAGEConv((of[kind[0]], of[kind[2]]), 8) for kind in data.edge_types})
+        for of in (sizes, dict.fromkeys(sizes, 8))
+    ]
+    layers = [lambda batch, conv=conv: conv(batch.x_dict, batch.edge_index_dict) for conv in convs]
+    with torch.no_grad():
+        wanted = convs[1](convs[0](data.x_dict, data.edge_index_dict), data.edge_index_dict)
+    with from_data(data, tmp_path / "flights") as ds:
+        found = gz.infer(layers, ds, tmp_path / "rows")
+        assert found.keys() == set(data.node_types)
+        for kind, store in found.items():
+            check(store, wanted[kind])
