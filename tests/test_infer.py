@@ -21,6 +21,7 @@ from graphzero.cli import main
 from graphzero.pyg import from_data
 from graphzero.training import infer, layers
 from graphzero.training.graphsage import SavedModel
+from graphzero.training.trainer import train
 
 pytest.importorskip("torch_geometric")
 
@@ -99,7 +100,7 @@ def test_models_of_pyg_equal_their_forward_on_the_whole_graph(
     assert len(pieces) > 10
     assert model.training
     assert {path.name for path in tmp_path.iterdir()} == {"data", "h.gd"}
-    assert not any(finding.is_error for finding in gz.verify(tmp_path / "h.gd"))
+    assert gz.verify(tmp_path / "h.gd") == []
 
 
 @pytest.mark.parametrize("order", ["input", "hot"])
@@ -301,6 +302,15 @@ def test_train_evaluates_over_all_neighbours_and_the_command_infers(
     right = (scores[known].argmax(1) == labels[known]).mean()
     assert f"test  accuracy {right:.4f}" in printed
     assert f"{len(known):,} nodes)" in printed
+
+
+def test_exact_evaluation_is_refused_before_the_training(tmp_path: Path) -> None:
+    labels = np.arange(NODES) % 2
+    with gz.build(tmp_path / "data", EDGE_INDEX, X, labels, neighbors="out") as ds:
+        with pytest.raises(ValueError, match="in-neighbours"):
+            train(ds, evaluation="exact", epochs=10**9)
+        with pytest.raises(ValueError, match="'sampled' or 'exact'"):
+            train(ds, evaluation="best")
 
 
 def test_the_command_refuses_other_features_and_existing_inputs(

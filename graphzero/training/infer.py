@@ -117,12 +117,7 @@ def infer(
     layers, needs_degrees = layers_of(model)
     if not isinstance(model, Sequence):
         ds.require_untyped("whole models are computed")
-    ds.require_unedited(gather)
-    if ds.neighbors == "out":
-        raise ValueError(
-            "inference needs in-neighbours, along whose edges messages flow: build the dataset "
-            "with neighbors='in', or change it with graphzero.reorder(..., neighbors='in')"
-        )
+    check_inferable(ds, gather)
     limit = None if memory_limit is None else parse_size(memory_limit, "memory_limit")
     if limit is not None and limit < _LEAST_LIMIT:
         raise ValueError(f"memory_limit must be at least {format_bytes(_LEAST_LIMIT)}")
@@ -139,6 +134,16 @@ def infer(
     options = run.options(modules, len(layers))
     with evaluating(model), working_folder(target, options, resume) as folder:
         return run.all_layers(layers, folder, needs_degrees, progress)
+
+
+def check_inferable(ds: Dataset, gather: Sequence[str]) -> None:
+    """Raises ValueError if a dataset has no in-neighbours, or attributes were edited in place."""
+    ds.require_unedited(gather)
+    if ds.neighbors == "out":
+        raise ValueError(
+            "inference needs in-neighbours, along whose edges messages flow: build the dataset "
+            "with neighbors='in', or change it with graphzero.reorder(..., neighbors='in')"
+        )
 
 
 def _widest(modules: Sequence[torch.nn.Module]) -> int:

@@ -33,7 +33,7 @@ from graphzero.report.readings import MemoryReport, memory_report
 from graphzero.store.format import dtype_name
 from graphzero.store.outputs import replaced_file
 from graphzero.training.graphsage import GraphSAGE, SavedModel, device_of
-from graphzero.training.infer import infer
+from graphzero.training.infer import check_inferable, infer
 from graphzero.units import as_count
 
 FilePath = str | os.PathLike[str]
@@ -502,7 +502,8 @@ def train(
     evaluation : {"sampled", "exact"}
         How the best weights are evaluated, and predictions are made: with `fanouts` sampled
         neighbours, or over all neighbours of all nodes by `graphzero.infer`, which computes every
-        node of the graph. Each node of a split counts once. The validation after each epoch is
+        node of the graph, and keeps the rows of two layers in a folder of `tempfile`. Each node of
+        a split counts once. The validation after each epoch is
         sampled.
     progress : bool
         Show a progress bar on stderr.
@@ -546,6 +547,8 @@ def train(
         raise ValueError("fanouts must name at least one hop: the model has a layer for each")
     if evaluation not in ("sampled", "exact"):
         raise ValueError(f"evaluation must be 'sampled' or 'exact', not {evaluation!r}")
+    if evaluation == "exact":
+        check_inferable(ds, ("x",))  # not only after the training
     hidden, epochs = as_count(hidden, "hidden"), as_count(epochs, "epochs")
     on_device, in_dim = device_of(device), ds.features.feature_dim
     sampling = {"fanouts": fanouts, "batch_size": batch_size, "seed": seed, "prefetch": prefetch}
