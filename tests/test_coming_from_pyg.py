@@ -106,6 +106,7 @@ def test_the_code_of_the_page_runs(tmp_path, monkeypatch, number):
     stored = from_data(load(), "store")
     names = {
         "F": torch.nn.functional,
+        "T": T,
         "NeighborLoader": graphzero.pyg.NeighborLoader,
         "data": stored,
         "load": load,

@@ -18,8 +18,9 @@ from torch_geometric.utils import subgraph, to_undirected
 
 import graphzero as gz
 from graphzero import pyg
+from graphzero.loader.walk_dataset import is_symmetric
 from graphzero.pyg import subgraph_loaders
-from graphzero.pyg.subgraph_loaders import _CountedSets, _is_symmetric
+from graphzero.pyg.subgraph_loaders import _CountedSets
 
 NODES = 120
 SAINT = {
@@ -208,8 +209,8 @@ def test_walks_of_saint_follow_the_edges(tmp_path):
     directed = Data(x=torch.ones(50, 1), edge_index=ring)
     how = {"batch_size": 1, "walk_length": 3}
     with pyg.from_data(directed, tmp_path / "a") as ds:
-        assert not _is_symmetric(ds)
-        with pytest.raises(ValueError, match=r"reorder\(path, neighbors='both'\)"):
+        assert not is_symmetric(ds.graph)
+        with pytest.raises(ValueError, match="neighbors='out' or 'both'"):
             pyg.GraphSAINTRandomWalkSampler(ds, **how)
     with gz.reorder(tmp_path / "a", neighbors="both") as ds:
         for batch in pyg.GraphSAINTRandomWalkSampler(ds, num_steps=20, **how):
@@ -217,7 +218,7 @@ def test_walks_of_saint_follow_the_edges(tmp_path):
             assert batch.num_edges == 3  # of one after the other
     directed.edge_index = to_undirected(ring)
     with pyg.from_data(directed, tmp_path / "b") as ds:
-        assert _is_symmetric(ds)
+        assert is_symmetric(ds.graph)
         assert next(iter(pyg.GraphSAINTRandomWalkSampler(ds, **how))).num_nodes <= 4
 
 

@@ -194,14 +194,19 @@ def test_graphs_without_out_neighbours_types_or_weights_are_refused(edges, tmp_p
         return gz.build(tmp_path / name, edges=edges, progress=False, **options)
 
     typed = {("user", "to", "user"): edges}
+    both = np.concatenate([edges, edges[::-1]], axis=1)
     with (
         built("in", edges, num_nodes=NODES) as no_out,
         built("out", edges, num_nodes=NODES, neighbors="out") as out,
         built("typed", typed, nodes={"user": {"num_nodes": NODES}}) as with_types,
+        built("both", both, num_nodes=NODES, weight=np.ones(both.shape[1])) as symmetric,
     ):
         with pytest.raises(ValueError, match="neighbors='out' or 'both'"):
             gz.WalkDataset(no_out, walk_length=4)
-        assert len(batches_of(gz.WalkDataset(out, walk_length=4))) == 1
+        for ds in (out, symmetric):
+            assert len(batches_of(gz.WalkDataset(ds, walk_length=4))) == 1
+        with pytest.raises(ValueError, match="neighbors='out' or 'both'"):
+            gz.WalkDataset(symmetric, walk_length=4, weighted=True)
         with pytest.raises(ValueError, match="weights"):
             gz.WalkDataset(out, walk_length=4, weighted=True)
         with pytest.raises(ValueError, match="without types"):

@@ -14,6 +14,7 @@ from typing_extensions import Unpack
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
+from graphzero.graph.graph import Graph
 from graphzero.graph.user_input import IdArray
 from graphzero.io.row_io import RowKey
 from graphzero.io.session import TopologyFile
@@ -34,6 +35,8 @@ from graphzero.units import as_count
 # Threads that walk where the graph is larger than memory: the page faults that they wait for are
 # read together.
 _WAITING_WALKERS = 64
+_CHUNK = 1 << 20  # edges
+_FOLLOW = "walks follow the edges to"
 
 
 class WalkDataset(SeedDataset):
@@ -52,9 +55,9 @@ class WalkDataset(SeedDataset):
     nodes: a loss that forms the pairs after it has looked up the embeddings reads each once
     (examples/node2vec.py).
 
-    Walks follow the edges, and need out-neighbours where the graph is directed. A walk that comes
-    to a dead end stays there, as in PyG: the rest of it repeats that node. Every epoch has other
-    walks.
+    Walks follow the edges. In a directed graph they need out-neighbours, unless both directions of
+    every edge are in it, which is checked by reading its lists once. A walk that comes to a dead
+    end stays there, as in PyG: the rest of it repeats that node. Every epoch has other walks.
 
     Parameters
     ----------
@@ -108,7 +111,9 @@ class WalkDataset(SeedDataset):
     ) -> None:
         check_keywords(type(self), options, SeedOptions.__annotations__)
         dataset.require_untyped("random walks are drawn")
-        self._graph = dataset.graph.lists_of("out", "walks follow the edges to")
+        # weights may differ between the two directions of an edge
+        lists = dataset.graph.lists_of("out", _FOLLOW) if weighted else walked_graph(dataset)
+        self._graph = lists
         self.walk_length = as_count(walk_length, "walk_length", 2)
         self.context_size = (
             self.walk_length if context_size is None else as_count(context_size, "context_size", 2)
@@ -195,6 +200,38 @@ class WalkDataset(SeedDataset):
             "seeds_crc": zlib.crc32(self.seeds.data),
             **{name: getattr(self, name) for name in names},
         }
+
+
+def walked_graph(dataset: Dataset) -> Graph:
+    """The lists that walks follow: of the out-neighbours.
+
+    Those of in-neighbours are the same where both directions of every edge are in the graph, which
+    is found out by reading them once.
+
+    Raises
+    ------
+    ValueError
+        If there are none of them.
+    """
+    graph = dataset.graph
+    if graph.is_incoming and graph.is_directed and graph.out_lists is None and is_symmetric(graph):
+        return graph
+    return graph.lists_of("out", _FOLLOW)
+
+
+def is_symmetric(graph: Graph) -> bool:
+    """Whether both directions of every edge are in the lists, by a sum of hashes."""
+    indptr, indices = graph.indptr, graph.indices
+    total = np.uint64(0)
+    for begin in range(0, graph.num_edges, _CHUNK):
+        places = np.arange(begin, min(begin + _CHUNK, graph.num_edges))
+        owner: Any = (np.searchsorted(indptr, places, "right") - 1).astype(np.uint64)
+        other = indices[places].astype(np.uint64)
+        word: Any = np.minimum(owner, other) * np.uint64(0x9E3779B97F4A7C15)
+        word ^= (word >> np.uint64(29)) + np.maximum(owner, other) * np.uint64(0xBF58476D1CE4E5B9)
+        word *= np.uint64(0x94D049BB133111EB) + (word >> np.uint64(31))
+        total += word[owner < other].sum() - word[owner > other].sum()
+    return bool(total == 0)
 
 
 def _repeat_last(walks: IdArray) -> IdArray:

@@ -27,6 +27,7 @@ from graphzero.io.row_io import RowKey
 from graphzero.loader.arguments import as_dataset
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.subgraph_loader import SingleNodes, SubgraphDataset, SubgraphLoader
+from graphzero.loader.walk_dataset import walked_graph
 from graphzero.pyg.loaders import AnyBatch, NeighborLoader, _PyGLoader
 from graphzero.store.manifest import EDGES, NODES
 from graphzero.store.outputs import replaced_file
@@ -466,35 +467,13 @@ class GraphSAINTRandomWalkSampler(GraphSAINTSampler):
         super().__init__(data, batch_size, *args, **options)
 
     def _draws(self, data: Dataset, size: int) -> Any:
-        is_walked = not data.graph.is_incoming or data.neighbors == "both"
-        if not is_walked and not _is_symmetric(data):
-            raise ValueError(
-                "walks follow the edges, and this directed graph has in-neighbours only: build it "
-                "with neighbors='both', or call graphzero.reorder(path, neighbors='both')"
-            )
-        graph = data.graph.lists_of("out", "walks follow") if is_walked else data.graph
-        return partial(_nodes_of_walks, graph, self.walk_length), size + 1
+        return partial(_nodes_of_walks, walked_graph(data), self.walk_length), size + 1
 
 
 def _nodes_of_walks(graph: Graph, length: int, words: npt.NDArray[np.uint64]) -> IdArray:
     start = _below(words[:-1], graph.num_nodes)
     walks: IdArray = graph._csr.walk(start, length, 1.0, 1.0, int(words[-1]), 1)
     return walks[walks >= 0]  # -1 after a dead end
-
-
-def _is_symmetric(data: Dataset) -> bool:
-    """Whether both directions of every edge are in the lists, by a sum of hashes."""
-    indptr, indices = data.graph.indptr, data.graph.indices
-    total = np.uint64(0)
-    for begin in range(0, data.num_edges, _CHUNK):
-        places = np.arange(begin, min(begin + _CHUNK, data.num_edges))
-        owner: Any = (np.searchsorted(indptr, places, "right") - 1).astype(np.uint64)
-        other = indices[places].astype(np.uint64)
-        word: Any = np.minimum(owner, other) * np.uint64(0x9E3779B97F4A7C15)
-        word ^= (word >> np.uint64(29)) + np.maximum(owner, other) * np.uint64(0xBF58476D1CE4E5B9)
-        word *= np.uint64(0x94D049BB133111EB) + (word >> np.uint64(31))
-        total += word[owner < other].sum() - word[owner > other].sum()
-    return bool(total == 0)
 
 
 # --- ShaDow
