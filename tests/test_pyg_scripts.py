@@ -30,6 +30,7 @@ CASES = [
     pytest.param("node_classification", "cora", ["--conv", "sage", "--epochs", "4"], 0.7),
     pytest.param("node_classification", "cora", ["--conv", "gcn", "--epochs", "4"], 0.7),
     pytest.param("link_prediction", "cora", ["--epochs", "2"], 0.75),
+    pytest.param("link_ranking", "cora", ["--epochs", "3"], 0.04),
     pytest.param("ddp", "cora", ["--epochs", "3"], 0.6),
     pytest.param(
         "lightning_nodes", "cora", ["--epochs", "4", "--devices", "2"], 0.7, marks=needs_lightning

@@ -32,8 +32,8 @@ torch.manual_seed(args.seed)
 edges = graphs.load_edges(args.folder)[:2]
 edges = edges[:, torch.randperm(edges.shape[1])]
 known, held_out = edges.tensor_split([int(0.9 * edges.shape[1])], dim=1)
-num_nodes = int(edges.max()) + 1
-graph = T.ToUndirected()(Data(edge_index=known, num_nodes=num_nodes))
+x = graphs.load(args.folder).x
+graph = T.ToUndirected()(Data(x=x, edge_index=known))
 
 # PyG: data = graph
 data = from_data(graph, args.store)
@@ -43,33 +43,30 @@ loader = LinkNeighborLoader(
     num_neighbors=[10, 5],
     edge_label_index=known,
     neg_sampling_ratio=1.0,
-    batch_size=1024,
+    batch_size=256,
     shuffle=True,
 )
 
 
 class GNN(torch.nn.Module):
-    def __init__(self, num_nodes, hidden):
+    def __init__(self, in_channels, hidden):
         super().__init__()
-        self.embedding = torch.nn.Embedding(num_nodes, hidden)
-        self.conv1 = SAGEConv(hidden, hidden)
+        self.conv1 = SAGEConv(in_channels, hidden)
         self.conv2 = SAGEConv(hidden, hidden)
 
-    def forward(self, n_id, edge_index):
-        x = self.embedding(n_id)
-        x = x + self.conv1(x, edge_index).relu()
-        return x + self.conv2(x, edge_index)
+    def forward(self, x, edge_index):
+        return self.conv2(self.conv1(x, edge_index).relu(), edge_index)
 
 
-model = GNN(num_nodes, 64)
-optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+model = GNN(data.num_features, 64)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
 
 
 def train():
     model.train()
     for batch in loader:
         optimizer.zero_grad()
-        x = model(batch.n_id, batch.edge_index)
+        x = model(batch.x, batch.edge_index)
         one, other = batch.edge_label_index
         score = (x[one] * x[other]).sum(dim=-1)
         F.binary_cross_entropy_with_logits(score, batch.edge_label.float()).backward()
@@ -79,7 +76,8 @@ def train():
 @torch.no_grad()
 def test():
     model.eval()
-    x = model(torch.arange(num_nodes), graph.edge_index)
+    x = model(graph.x, graph.edge_index)
+    num_nodes = len(x)
     metrics = LinkPredMetricCollection([LinkPredHitRatio(k=10), LinkPredMRR(k=K)])
     for sources in held_out[0].unique().split(1024):
         number = torch.full((num_nodes,), -1)
