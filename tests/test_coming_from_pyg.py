@@ -124,6 +124,9 @@ def test_the_code_of_the_page_runs(tmp_path, monkeypatch, number):
         assert torch.isfinite(names["loss"])
     if "loader =" in block and "WalkLoader" not in block:
         assert next(iter(names["loader"])).num_nodes > 0
+    if "conv((x" in block:  # the seeds' rows are those of the whole batch
+        whole = names["model"].eval()(names["batch"].x, names["batch"].edge_index)
+        torch.testing.assert_close(names["x"], whole[: names["batch"].batch_size])
     if "train = " in block:
         assert sum(batch.batch_size for batch in names["val"]) == int(load().val_mask.sum())
 

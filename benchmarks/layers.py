@@ -1,0 +1,58 @@
+"""Layers of PyG on one mini-batch: forward and backward of three layers, in three forms.
+
+`whole` gives every layer the whole mini-batch; `trim_to_layer` is PyG's; `targets` gives each layer
+the nodes that it reads and those that it computes, as a pair.
+"""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import Any
+
+import torch
+from torch_geometric.nn import GATConv, SAGEConv
+from torch_geometric.utils import trim_to_layer
+
+import graphzero as gz
+from benchmarks import timing
+from benchmarks.inputs import build_once, prepare
+
+HIDDEN, HOPS = 64, [15, 10, 5]
+
+
+def forward(convs: Any, batch: Any, form: str) -> torch.Tensor:
+    """The rows of the seeds."""
+    x, edge_index, counts = batch.x, batch.edge_index, batch.num_sampled_nodes
+    for i, conv in enumerate(convs):
+        if form == "trim_to_layer":
+            x, edge_index, _ = trim_to_layer(i, counts, batch.num_sampled_edges, x, edge_index)
+        if form == "targets":
+            hops = len(convs) - i
+            edge_index = batch.edge_index[:, : sum(batch.num_sampled_edges[:hops])]
+            x = (x, x[: sum(counts[:hops])])
+        x = conv(x, edge_index).relu()
+    return x[: batch.batch_size]
+
+
+def main() -> None:
+    """Measures and prints."""
+    options = timing.parser_of("benchmarks.layers", __doc__, scale=20, edges=16e6).parse_args()
+    size = {"num_nodes": 1 << options.scale, "num_edges": options.edges, "dim": options.dim}
+    folder = build_once(prepare(options.data, **size), "in-lists", neighbors="in", order="hot")
+    with gz.open(folder) as ds:
+        batch = next(iter(gz.NeighborLoader(ds, HOPS, batch_size=1024, shuffle=True, seed=0)))
+    for kind in (SAGEConv, GATConv):
+        torch.manual_seed(0)
+        convs = [kind(width, HIDDEN) for width in (options.dim, HIDDEN, HIDDEN)]
+        for form in ("whole", "trim_to_layer", "targets"):
+            seconds = []
+            for _ in range(options.runs + 1):
+                begin = time.perf_counter()
+                forward(convs, batch, form).sum().backward()
+                seconds.append(time.perf_counter() - begin)
+            print(f"{kind.__name__:10} {form:14} {1e3 * median(seconds[1:]):.0f} ms")
+
+
+if __name__ == "__main__":
+    main()
