@@ -120,6 +120,11 @@ def test_options_that_do_not_apply_are_refused_by_name(tmp_path: Path) -> None:
             build_with(tmp_path / "d", where, gz.Source(np.arange(6), **{option: value}))
         with pytest.raises(ValueError, match="delimiter= is for text files, not for"):
             build_with(tmp_path / "d", where, gz.Source(tmp_path / "t.parq", delimiter=";"))
+    (tmp_path / "parts").mkdir()
+    pq.write_table(pa.table({"src": [0, 1], "dst": [1, 2]}), tmp_path / "parts" / "a.parquet")
+    for option in ({"delimiter": ";"}, {"header": True}):
+        with pytest.raises(ValueError, match=r"are for text files, not for .*a\.parquet"):
+            gz.build(tmp_path / "d", gz.Source(tmp_path / "parts", **option))
 
 
 def test_options_are_given_in_one_place(tmp_path: Path) -> None:

@@ -294,6 +294,9 @@ def open_table(
         header = True if source.has_names else TEXT_IDS
     text = {"delimiter": source.delimiter, "header": header, "strict": strict}
     tables = [_open_file(path, text) for path in files_of(value)]
+    for table in tables:  # of a folder or a pattern, whose name does not say what is in it
+        if not isinstance(table, CsvTable) and (source.header, source.delimiter) != ("auto",) * 2:
+            raise ValueError(f"header= and delimiter= are for text files, not for {table.name}")
     if len(tables) == 1:
         return tables[0]
     name = f"{len(tables)} files" if isinstance(value, list | tuple) else os.fspath(value)
