@@ -156,7 +156,9 @@ cdef class CSR:
         cdef uint64_t corrupt = 0
         cdef int64_t each = min(max(n // num_threads + 1, 8), ITEMS_PER_RANGE)
         cdef int64_t ranges = (n + each - 1) // each
-        cdef int threads = num_threads if gz_may_use_threads() and n > 0 else 1
+        cdef int threads = 1
+        if gz_may_use_threads() and ranges > 1:
+            threads = <int> min(num_threads, ranges)
         cdef bint first_order = p == 1.0 and q == 1.0
         cdef bint uniform = first_order and not weighted and restart == 0.0
         cdef gz_walk walk

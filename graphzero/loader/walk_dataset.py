@@ -248,7 +248,7 @@ class _WalkBatch(NamedTuple):
     neg_rw: Tensor
 
 
-class WalkBatch(_WalkBatch):
+class WalkBatch(_WalkBatch):  # not the tuple itself, which could not hold ``stats``
     """What PyG's ``Node2Vec.loader`` yields: ``pos_rw`` and ``neg_rw``, see `WalkDataset`."""
 
 

@@ -186,8 +186,9 @@ class Pieces:
                         of_pyg.register_aggregate_forward_hook(self._combine),
                         of_pyg.register_edge_update_forward_hook(self._attend),
                     ]
-                for handle in handles:
+                if handles:
                     hooked.add(id(module))
+                for handle in handles:
                     stack.callback(handle.remove)
 
             stack.callback(register_module_forward_pre_hook(hook).remove)

@@ -503,8 +503,7 @@ def train(
         How the best weights are evaluated, and predictions are made: with `fanouts` sampled
         neighbours, or over all neighbours of all nodes by `graphzero.infer`, which computes every
         node of the graph, and keeps the rows of two layers in a folder of `tempfile`. Each node of
-        a split counts once. The validation after each epoch is
-        sampled.
+        a split counts once. The validation after each epoch is sampled.
     progress : bool
         Show a progress bar on stderr.
     on_epoch : callable, optional
