@@ -46,7 +46,7 @@ REACHED = {
     "packs: lines": 397,
     "ingest: lines": 5531,
     "pyg: lines": 747,
-    "training: lines": 1251,
+    "training: lines": 1252,
 }
 
 
