@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from graphzero.compat02 import DataType as DataType
     from graphzero.compat02 import convert_csv_to_gd as convert_csv_to_gd
     from graphzero.compat02 import convert_csv_to_gl as convert_csv_to_gl
+    from graphzero.ingest.link_split import LinkSplit
     from graphzero.ingest.options import Source
     from graphzero.loader.link_dataset import LinkNeighborDataset
     from graphzero.loader.mini_batch import Collate, MiniBatch, SampledBatch, TypedMiniBatch
@@ -70,6 +71,7 @@ __all__ = [
     "GraphSAGE",
     "LinkNeighborDataset",
     "LinkNeighborLoader",
+    "LinkSplit",
     "MemoryReport",
     "MiniBatch",
     "Monitor",
@@ -106,6 +108,7 @@ _LAZY = {
     for module, names in {
         "graphzero.api": ("build", "from_ogb", "reorder"),
         "graphzero.compat02": ("DataType", "convert_csv_to_gd", "convert_csv_to_gl"),
+        "graphzero.ingest.link_split": ("LinkSplit",),
         "graphzero.ingest.options": ("Source",),
         "graphzero.loader.link_dataset": ("LinkNeighborDataset",),
         "graphzero.loader.mini_batch": ("Collate", "MiniBatch", "SampledBatch", "TypedMiniBatch"),

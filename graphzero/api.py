@@ -11,6 +11,7 @@ from typing import Any, Literal
 from graphzero import ingest
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.ingest.folder import once
+from graphzero.ingest.link_split import LinkSplit
 from graphzero.ingest.ogb import find_ogb
 from graphzero.ingest.options import BuildNotes, BuildOptions, check_memory_limit
 from graphzero.sampling.presample import Presample
@@ -21,7 +22,7 @@ Order = Literal["hot", "input", "presample"]
 # Of `build`, what a whole graph does not say: a folder of OGB, or a graph of PyG.
 GRAPH_OPTIONS = {
     *("neighbors", "order", "presample", "weight_attrs", "time_attrs", "edge_ids"),
-    *("feature_dtype", "memory_limit", "progress"),
+    *("edge_splits", "feature_dtype", "memory_limit", "progress"),
 }
 
 
@@ -33,7 +34,7 @@ def build(
     splits: Mapping[str, Any] | None = None,
     *,
     nodes: Mapping[str, Any] | None = None,
-    edge_splits: Mapping[str, Any] | None = None,
+    edge_splits: LinkSplit | Mapping[Any, Any] | None = None,
     weight_attrs: str | Iterable[str] | None = None,
     time_attrs: str | Iterable[str] | None = None,
     num_nodes: int | None = None,
@@ -77,7 +78,8 @@ def build(
         A row or a number for each node; `nodes` takes them as "x" and "y".
     splits, edge_splits : dict, optional
         Node ids, or positions in the edge list, or a boolean mask, by name. Of a typed graph, by
-        name and by type.
+        name and by type. `edge_splits` is also a `LinkSplit`, which holds edges out of the graph;
+        of a typed graph, by type.
     nodes : dict, optional
         Attributes of the nodes by name; of a typed graph, by node type and by name, with
         "num_nodes" for nodes that nothing else counts.

@@ -22,6 +22,7 @@ from graphzero.errors import FormatError, user_line
 from graphzero.graph.features import EdgeRows, FeatureStore, StoredIds
 from graphzero.graph.graph import Graph
 from graphzero.graph.stores import (
+    EdgeSplits,
     EdgeStore,
     Extras,
     Named,
@@ -387,7 +388,8 @@ class Dataset(Named, ClosedAtExit):
     num_classes = _of_nodes("num_classes", "Largest label + 1, where labels are integers.")
     edge_attributes: dict[str, FeatureStore]
     edge_attributes = _of_edges("attributes", "All rows of the edges, by name.")
-    edge_splits: Splits = _of_edges("splits", "Positions in the edge list of each split, by name.")
+    edge_splits: EdgeSplits
+    edge_splits = _of_edges("splits", "Positions in the edge list of each split, by name.")
     sampled_by: SampledBy = _of_edges("sampled_by", "The attributes that drive sampling.")
     node_ids: npt.NDArray[Any] | NodeTexts | None
     node_ids = _of_nodes(
@@ -578,7 +580,7 @@ def _open_files(folder: Path, manifest: Manifest) -> Dataset:
             rows = {n: opened.enter_context(EdgeRows(graph.path, s)) for n, s in sections.items()}
             rows |= rows_of(of_kind.attributes)
             edges.append(
-                EdgeStore(kind, graph, ends, rows, Splits(rows_of(of_kind.splits)), sampled_by)
+                EdgeStore(kind, graph, ends, rows, EdgeSplits(rows_of(of_kind.splits)), sampled_by)
             )
         if manifest.out_graph is not None:
             graphs[EDGES].attach_out_lists(open_file(Graph, manifest.out_graph))

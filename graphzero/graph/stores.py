@@ -348,6 +348,43 @@ class Splits(Mapping[str, IdArray]):
         return f"Splits({ {name: len(store) for name, store in self.stores.items()} })"
 
 
+class EdgeSplits(Splits):
+    """Positions in the edge list of the edges of each split, by name, read-only (n,) int64.
+
+    Of splits that `graphzero.LinkSplit` has made, the files have the edges themselves.
+    """
+
+    def has_edges(self, name: str) -> bool:
+        """Whether the file of a split has its edges."""
+        return self.stores[name].read_section("source") is not None
+
+    def edge_index(self, name: str) -> IdArray:
+        """The edges of a split, (2, n) int64: sources above targets.
+
+        Raises
+        ------
+        KeyError
+            If there is no such split.
+        ValueError
+            If the split has positions only.
+        """
+        return np.stack([self._section(name, end).astype(np.int64) for end in ("source", "target")])
+
+    def time(self, name: str) -> IdArray:
+        """The times of the edges of a split, (n,) int64; errors are those of `edge_index`."""
+        return self._section(name, "time")
+
+    def _section(self, name: str, section: str) -> npt.NDArray[Any]:
+        count = len(self[name])
+        found = self.stores[name].read_section(section)
+        if found is None or len(found) != count:
+            raise ValueError(
+                f"the split {name!r} has no {section} of its edges: graphzero.LinkSplit stores it, "
+                f"from edges with times if it is the time"
+            )
+        return found
+
+
 class NodeStore(_Store):
     """The nodes of one type, ``ds["paper"]``, with their attributes: ``ds["paper"].x``.
 
@@ -497,11 +534,13 @@ class EdgeStore(_Store):
         and `neighbors` for the user's ids.
     source, target : NodeStore
         The nodes at both ends.
-    splits : Splits
+    splits : EdgeSplits
         Positions in the edge list.
     sampled_by : SampledBy
         The attributes that drive sampling.
     """
+
+    splits: EdgeSplits
 
     def __init__(
         self,
@@ -509,7 +548,7 @@ class EdgeStore(_Store):
         graph: Graph,
         ends: tuple[NodeStore, NodeStore],
         attributes: Mapping[str, FeatureStore],
-        splits: Splits | None = None,
+        splits: EdgeSplits | None = None,
         sampled_by: SampledBy | None = None,
     ) -> None:
         self.edge_type = edge_type
@@ -517,7 +556,7 @@ class EdgeStore(_Store):
         self.sampled_by = sampled_by or SampledBy(EDGE_WEIGHT, EDGE_TIME)
         self.source, self.target = ends
         self._size = f"edge_index=[2, {graph.num_edges}]"
-        super().__init__(edge_type, graph.num_edges, attributes, splits)
+        super().__init__(edge_type, graph.num_edges, attributes, splits or EdgeSplits({}))
 
     def keys(self) -> list[str]:
         """Names of the attributes, edge_index included."""

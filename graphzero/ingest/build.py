@@ -28,6 +28,7 @@ from graphzero.ingest.graph_input import (
     with_nodes,
 )
 from graphzero.ingest.id_map import collect_ids
+from graphzero.ingest.link_split import hold_out, time_bounds, write_link_split
 from graphzero.ingest.lists import (
     NodeOrder,
     graph_layout,
@@ -36,7 +37,7 @@ from graphzero.ingest.lists import (
     visit_order,
     write_graph,
 )
-from graphzero.ingest.merge import Prepared, prepare_edges
+from graphzero.ingest.merge import Prepared, prepare_edges, prepare_held_out
 from graphzero.ingest.options import BuildNotes, BuildOptions, Presampler, Progress, WriteOptions
 from graphzero.ingest.row_files import rows_layout, write_edge_rows, write_rows, write_split
 from graphzero.ingest.rows import Rows, count_classes, rows_of_array
@@ -74,6 +75,7 @@ from graphzero.store.manifest import (
     Presampling,
     describe_changes,
     read_manifest,
+    reverse_types,
 )
 from graphzero.units import parse_size
 
@@ -448,10 +450,21 @@ def _map_ids(
 
 def _read_lists(
     folder: Path, given: GraphInput, options: WriteOptions
-) -> tuple[dict[EdgeType, Prepared], dict[str, int]]:
-    """Reads each edge list once, and merges its edges; and the number of nodes of each type."""
+) -> tuple[dict[EdgeType, Prepared], dict[EdgeType, dict[str, EdgeList]], dict[str, int]]:
+    """Reads each edge list once, and merges its edges.
+
+    Returns
+    -------
+    dict of EdgeType to Prepared
+    dict of EdgeType to dict of str to EdgeList
+        The parts of a `LinkSplit`, "train" among them.
+    dict of str to int
+        Nodes of each type.
+    """
     bounds = known_counts(given)
     lists: dict[EdgeType, Prepared] = {}
+    parts: dict[EdgeType, dict[str, EdgeList]] = {}
+    split_at: dict[EdgeType, Any] = {}
     for edge_type, one in given.edges.items():
         first, second = given.ends(edge_type)
         with naming(edge_type):
@@ -462,10 +475,25 @@ def _read_lists(
                 bounds=(bounds[first], bounds[second]),
                 progress=options.progress,
             )
+            held_out: dict[str, EdgeList] = {}
+            if (split := one.link_split) is not None:
+                for each in (edge_type, *reverse_types(edge_type, given.edges)):
+                    if each not in split_at:
+                        split_at[each] = time_bounds(split, edges)
+                how = (folder, edges, (first, second), split, split_at[edge_type])
+                edges, held_out = hold_out(*how, options.column_memory // 4)
             prepared = prepare_edges(folder, edges, one.attributes, one.merging, options)
+            found = {"train": prepared.edges}
+            for name, edges in held_out.items():
+                found[name] = prepare_held_out(folder, edges, one.merging, options)
         lists[edge_type] = prepared
         options.notes.add(edge_type, *describe_changes(prepared.changes))
-    return lists, final_counts(given, bounds, {name: one.edges for name, one in lists.items()})
+        if held_out:
+            parts[edge_type] = found
+            sizes = ", ".join(f"{len(edges):,} in {name}" for name, edges in found.items())
+            options.notes.add(edge_type, f"edges are split: {sizes}")
+    final = final_counts(given, bounds, {name: one.edges for name, one in lists.items()})
+    return lists, parts, final
 
 
 def _write_dataset(
@@ -495,7 +523,7 @@ def _write_dataset(
     id_maps: dict[str, FileEntry] = {}
     if wanted.maps_ids:
         given, id_maps = _map_ids(folder, given, options, staged)
-    lists, counts = _read_lists(folder, given, options)
+    lists, parts, counts = _read_lists(folder, given, options)
     nodes: dict[str, NodeTable] = {}
     for name, one in given.nodes.items():
         splits, labels = write_splits(name, one.splits, counts[name]), one.attributes.get("y")
@@ -508,11 +536,14 @@ def _write_dataset(
     for edge_type, typed in given.edges.items():
         prepared, sampled_by = lists[edge_type], typed.sampled_by
         count, remap = prepared.edges.num_input_edges, prepared.merged.remap
+        splits = write_splits(edge_type, typed.splits, count, of="edge", remap=remap)
+        for name, part in parts.get(edge_type, {}).items():
+            splits[name] = add(write_link_split(folder / files.split(edge_type, name), part))
         edges[edge_type] = EdgeTable(
             num_edges=prepared.edges.num_stored,
             num_input_edges=count,
             graph=_NOT_YET,
-            splits=write_splits(edge_type, typed.splits, count, of="edge", remap=remap),
+            splits=splits,
             weight=sampled_by.weight or (EDGE_WEIGHT if default else None),
             time=sampled_by.time or (EDGE_TIME if default else None),
             time_level=sampled_by.time_level,

@@ -482,12 +482,14 @@ class EdgeList:
         return 2 * len(self) - self.num_loops if self.needs_mirrors else len(self)
 
     def read(self, begin: int, end: int, *names: str) -> list[Array]:
-        """Columns of the records [begin, end), without those that are not stored."""
+        """Columns of the records [begin, end), or their numbers as "record"; without those that are
+        not stored.
+        """
         end = min(end, self.num_records)
         found = []
         for name in names:
-            column: EdgeColumn | None = getattr(self, name)
-            if column is None:  # positions
+            column: EdgeColumn | None = None if name == "record" else getattr(self, name)
+            if column is None:  # numbers of records, which are positions
                 found.append(np.arange(begin, end, dtype=id_dtype(self.num_input_edges)))
             else:
                 values = column.read(begin, end)

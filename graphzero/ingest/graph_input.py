@@ -14,6 +14,7 @@ from typing import Any
 from graphzero.errors import FormatError
 from graphzero.ingest.edges import EdgeInput, EdgeList, IdBound, open_edges
 from graphzero.ingest.id_map import MappedSplit, MappedTable, NodeIds
+from graphzero.ingest.link_split import LinkSplit, link_splits
 from graphzero.ingest.merge import (
     Merging,
     check_attributes,
@@ -60,6 +61,7 @@ class EdgeTypeInput:
     splits: dict[str, Any]
     sampled_by: SampledBy
     merging: Merging
+    link_split: LinkSplit | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,12 @@ def open_graph_input(options: BuildOptions) -> GraphInput:
         If a file cannot be opened.
     """
     by_type = _typed if options.is_typed else _untyped
+    link: dict[EdgeType, LinkSplit] = {}
+    if options.edge_splits is not None:
+        is_typed = options.is_typed and isinstance(options.edges, Mapping)
+        link = link_splits(options.edge_splits, options.edges if is_typed else {EDGES: None})
+    if link:
+        options = replace(options, edge_splits=None)
     node_types, edge_types, splits, edge_splits = by_type(options)
     for name in (*(options.splits or ()), *(options.edge_splits or ())):
         if not isinstance(name, str) or not _SPLIT_NAME.fullmatch(name):
@@ -134,9 +142,10 @@ def open_graph_input(options: BuildOptions) -> GraphInput:
         with naming(edge_type):
             neighbors = nodes[edge_type[0] if options.neighbors != "out" else edge_type[2]]
             sampled_by = _sampled_by(source, rows, neighbors.attributes, *names)
-            edges[edge_type] = _edges_of_type(
+            one = _edges_of_type(
                 source, rows, edge_splits[edge_type], sampled_by, wanted[edge_type]
             )
+            edges[edge_type] = replace(one, link_split=link.get(edge_type))
     check_attributes(wanted.values(), {n for one in edges.values() for n in one.merging.how})
     return GraphInput(nodes, edges)
 

@@ -191,13 +191,13 @@ def check_attributes(options: Iterable[Merging], names: Collection[str]) -> None
 
 
 def _ends(edges: EdgeList, step: int) -> Iterator[tuple[Array, Array, Array]]:
-    """Positions, sources and targets of all edges, in pieces."""
+    """Numbers, sources and targets of all edges, in pieces."""
     for begin in range(0, edges.num_records, step):
-        source, target = edges.read(begin, begin + step, "source", "target")
-        yield np.arange(begin, begin + len(source), dtype=_POSITION), source, target
+        record, source, target = edges.read(begin, begin + step, "record", "source", "target")
+        yield record.astype(_POSITION), source, target
 
 
-def _keys(source: Array, target: Array, undirected: bool = True) -> npt.NDArray[np.uint64]:
+def edge_keys(source: Array, target: Array, undirected: bool = True) -> npt.NDArray[np.uint64]:
     """The ends of each edge in 64 bits: the smaller one first if the direction does not matter."""
     low, high = source, target
     if undirected:
@@ -216,9 +216,9 @@ def share_reversed(edges: EdgeList) -> float:
     limit = np.uint64(min(1.0, _SAMPLED / max(1, edges.num_records)) * 0xFFFFFFFF)
     sample = [np.empty(0, np.uint64)]
     for _, source, target in _ends(edges, _CHUNK):
-        hashes = (_keys(source, target) * _MULTIPLIER) >> _HALF
+        hashes = (edge_keys(source, target) * _MULTIPLIER) >> _HALF
         chosen = (hashes <= limit) & (source != target)
-        sample.append(np.unique(_keys(source[chosen], target[chosen], undirected=False)))
+        sample.append(np.unique(edge_keys(source[chosen], target[chosen], undirected=False)))
     keys = np.unique(np.concatenate(sample))
     has_reverse = np.isin((keys << _HALF) | (keys >> _HALF), keys, assume_unique=True)
     return float(has_reverse.mean()) if len(keys) else 0.0
@@ -325,7 +325,7 @@ def _paired(
     """
     ways = [[TempColumn(folder, np.uint64, memory // 16) for _ in range(2)] for _ in range(2)]
     for position, source, target in _ends(edges, _CHUNK):
-        ends = _keys(source, target)
+        ends = edge_keys(source, target)
         for (keys, positions), way in zip(ways, (source < target, source > target), strict=True):
             chosen = np.flatnonzero(way)
             keys.append(ends[chosen])
@@ -349,7 +349,7 @@ def _merge_parallel(
     for position, source, target in _ends(edges, run):
         sorter.spill()
         stays = (source != target) | (not drops)
-        keys = _keys(source, target, undirected=not edges.directed)[stays]
+        keys = edge_keys(source, target, undirected=not edges.directed)[stays]
         if len(keys):
             sorter.add(keys, (position[stays],))
         advance(len(source))
@@ -570,6 +570,8 @@ def prepare_edges(
     share = share_reversed(edges) if undirected else 0.0
     pairs = None
     merged = MergedEdges(folder, memory, edges.num_loops)
+    if edges.removed is not None:  # held out
+        merged.remove(edges.removed)
     begin = partial(options.progress.phase, "merging edges", edges.num_records, "edges")
     if share == 1.0:
         with begin() as advance:
@@ -614,3 +616,18 @@ def prepare_edges(
     if len(merged.removed):
         edges = replace(edges, removed=merged.removed, num_loops=merged.num_loops)
     return Prepared(edges, rows, changes, merged)
+
+
+def prepare_held_out(
+    folder: Path, edges: EdgeList, merging: Merging, options: WriteOptions
+) -> EdgeList:
+    """As `prepare_edges` does it with the edges that stay in the graph, which has said it all."""
+    position = edges.position
+    assert position is not None
+
+    def locate(record: int) -> str:
+        return merging.locate(int(position.read(record, record + 1)[0]))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return prepare_edges(folder, edges, {}, replace(merging, locate=locate), options).edges

@@ -311,7 +311,7 @@ class BuildOptions:
     labels: Any = None
     splits: Mapping[str, Any] | None = None
     nodes: Any = None
-    edge_splits: Mapping[str, Any] | None = None
+    edge_splits: Any = None
     weight_attrs: Any = None
     time_attrs: Any = None
     num_nodes: int | None = None

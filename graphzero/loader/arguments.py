@@ -289,7 +289,9 @@ def as_seed_edges(given: Any, dataset: Dataset) -> tuple[EdgeType, IdArray]:
                 f"edge_label_index={edges!r} is no split of the edges of {owner}: there are "
                 f"{sorted(store.splits)}"
             )
-        return kind, store.edges_at(store.splits[edges])
+        if not store.splits.has_edges(edges):
+            return kind, store.edges_at(store.splits[edges])
+        edges = store.splits.edge_index(edges)
     if not isinstance(edges, (tuple, list)):
         edges = np.atleast_1d(as_array(edges))
     shapes = {np.shape(each) for each in edges[:3]}

@@ -33,7 +33,7 @@ from graphzero.sampling.negatives import (
     pairs_of,
 )
 from graphzero.sampling.sampler import HopReadAhead, NeighborSampler, TypedSubgraph
-from graphzero.store.manifest import EdgeType
+from graphzero.store.manifest import EdgeType, reverse_types
 from graphzero.units import as_count
 
 Mode = Literal["binary", "triplet"] | None
@@ -103,7 +103,7 @@ def _excluded_types(dataset: Dataset, own: EdgeType, excluded: Any) -> list[Edge
         raise ValueError(
             f"exclude_seed_edges must be True, False or a list of edge types, not {excluded!r}"
         )
-    source, relation, target = own
+    source, _, target = own
     if isinstance(excluded, list):
         found = [dataset.edge_type_of(kind) for kind in excluded]
         for kind in found:
@@ -113,9 +113,7 @@ def _excluded_types(dataset: Dataset, own: EdgeType, excluded: Any) -> list[Edge
                     f"seed edges of the type {own}"
                 )
         return list(dict.fromkeys([own, *found]))
-    names = {relation, f"rev_{relation}", relation.removeprefix("rev_")}
-    reverse = [kind for kind in dataset.edges if kind in {(target, name, source) for name in names}]
-    return list(dict.fromkeys([own, *reverse])) if excluded else []
+    return list(dict.fromkeys([own, *reverse_types(own, dataset.edges)])) if excluded else []
 
 
 def _first(wrong: npt.NDArray[np.bool_]) -> list[int]:

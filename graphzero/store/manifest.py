@@ -15,7 +15,7 @@ import errno
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -276,7 +276,16 @@ _MOST_NAME_BYTES = 231
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 # Underscores that could be taken for those between the names of an edge type.
 _AMBIGUOUS = re.compile("^_|_$|_(?=_)|(?<=_)_")
+
+
 # What the files of nodes and edges besides attributes are called.
+def reverse_types(edge_type: EdgeType, types: Iterable[EdgeType]) -> list[EdgeType]:
+    """Which of some types are the reverse of a type: "rev_" and its name, or the same name."""
+    source, relation, target = edge_type
+    names = {relation, f"rev_{relation}", relation.removeprefix("rev_")}
+    return [kind for kind in types if kind in {(target, name, source) for name in names}]
+
+
 _RESERVED = re.compile("ids|id_map|visits|split_.*", re.DOTALL)
 
 
