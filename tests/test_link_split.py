@@ -122,7 +122,7 @@ def test_a_new_order_keeps_the_parts(tmp_path: Path) -> None:
     [
         ({"val": 0.1}, r"gz\.LinkSplit holds out fractions"),
         ({"val": gz.LinkSplit(val=0.1)}, "not a LinkSplit of an edge type"),
-        (gz.LinkSplit(val=0.1, by="time"), "needs the time of each edge"),
+        (gz.LinkSplit(val=0.1, by="time"), "needs a time of each edge"),
         (gz.LinkSplit(val=1e-9), "leaves none of 6,000 edges in 'val'"),
     ],
 )

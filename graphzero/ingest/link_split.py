@@ -122,8 +122,8 @@ def time_bounds(split: LinkSplit, edges: EdgeList) -> Bounds | None:
         return None
     if edges.time is None:
         raise ValueError(
-            "LinkSplit(by='time') needs the time of each edge: a column that timestamp= names, or "
-            "an edge attribute 'edge_time'"
+            "LinkSplit(by='time') needs a time of each edge: a column that timestamp= names, or an "
+            "edge attribute that time_attrs= names, such as 'edge_time'"
         )
     step = edges.num_records // _SAMPLED + 1
     sample = [
