@@ -407,8 +407,9 @@ class EdgeList:
 
     Attributes
     ----------
-    source, target : EdgeColumn of uint32
-    weight, time : EdgeColumn or None
+    columns : mapping of str to EdgeColumn
+        "source" and "target"; "weight" and "time", where edges have them; "position" in the user's
+        edge list, unless record i has position i.
     num_loops : int
         Edges from a node to itself.
     max_ids : (int, int)
@@ -419,42 +420,36 @@ class EdgeList:
         Whether an edge is stored in the list of its target, which then has its source.
     with_edge_ids : bool
         Whether each edge's position in the user's edge list is stored.
-    position : EdgeColumn or None
-        Each edge's position in the user's edge list; None where record i has position i.
     num_user_edges : int or None
         Edges of the user's edge list, where these are entries of neighbour lists, which have both
         directions of an undirected edge already.
     node_times : (N,) int64 or None
-        The time of each node, by the user's ids: that of an entry is its neighbour's. `time` is not
-        used.
+        The time of each node, by the user's ids: that of an entry is its neighbour's. The column
+        "time" is not used.
     removed : (R,) uint64 or None
         Records that are not stored, ascending.
     replaced : mapping of str to object
         By column: ``into(values, begin)`` gives the values of merged edges.
     """
 
-    source: EdgeColumn
-    target: EdgeColumn
-    weight: EdgeColumn | None
-    time: EdgeColumn | None
+    columns: Mapping[str, EdgeColumn]
     num_loops: int
     max_ids: tuple[int, int]
     directed: bool
     incoming: bool
     with_edge_ids: bool
-    position: EdgeColumn | None = None
     num_user_edges: int | None = None
     node_times: npt.NDArray[Any] | None = None
     removed: npt.NDArray[Any] | None = None
     replaced: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.source) - (0 if self.removed is None else len(self.removed))
+        return self.num_records - (0 if self.removed is None else len(self.removed))
 
     @property
     def num_records(self) -> int:
         """Records that can be read, with those that are not stored."""
-        return len(self.source)
+        return len(self.columns["source"])
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -474,7 +469,7 @@ class EdgeList:
     @property
     def has_times(self) -> bool:
         """Whether entries have times."""
-        return self.time is not None or self.node_times is not None
+        return "time" in self.columns or self.node_times is not None
 
     @property
     def num_stored(self) -> int:
@@ -486,18 +481,16 @@ class EdgeList:
         end = min(end, self.num_records)
         found = []
         for name in names:
-            column: EdgeColumn | None = getattr(self, name)
-            if column is None:  # positions
-                found.append(np.arange(begin, end, dtype=id_dtype(self.num_input_edges)))
-            else:
-                values = column.read(begin, end)
-                found.append(
-                    self.replaced[name].into(values, begin) if name in self.replaced else values
-                )
+            if name in self.columns:
+                values = self.columns[name].read(begin, end)
+            else:  # positions
+                values = np.arange(begin, end, dtype=id_dtype(self.num_input_edges))
+            if name in self.replaced:
+                values = self.replaced[name].into(values, begin)
+            found.append(values)
         if self.removed is None:
             return found
-        low, high = np.searchsorted(self.removed, np.array([begin, end], np.uint64)).tolist()
-        gone = (self.removed[low:high] - np.uint64(begin)).astype(np.intp)
+        _, gone = span_of(self.removed, begin, end)
         return [np.delete(array, gone) for array in found] if len(gone) else found
 
     def occurrences(self, max_edges: int) -> Iterator[Array]:
@@ -510,9 +503,14 @@ class EdgeList:
 
     def close(self) -> None:
         """Frees memory and disk space."""
-        for column in (self.source, self.target, self.weight, self.time, self.position):
-            if column is not None:
-                column.close()
+        for column in self.columns.values():
+            column.close()
+
+
+def span_of(ascending: Array, begin: int, end: int) -> tuple[slice, Array]:
+    """Which of ascending numbers are in [begin, end), and how far they are from `begin`."""
+    low, high = np.searchsorted(ascending, np.array([begin, end], np.uint64)).tolist()
+    return slice(low, high), (ascending[low:high] - np.uint64(begin)).astype(np.intp)
 
 
 def _check_bound(ids: Array, bound: IdBound, column: Column, table: Table, record: int) -> None:
@@ -616,10 +614,7 @@ def read_edges(
     for name, attribute in of_edges.items():
         _read_attribute(attribute, edges, stored[name], record)
     return EdgeList(
-        source=stored["source"],
-        target=stored["target"],
-        weight=stored.get("weight"),
-        time=stored.get("time"),
+        stored,
         num_loops=num_loops,
         max_ids=(max_ids[0], max_ids[1]),
         directed=edges.directed,

@@ -177,8 +177,8 @@ def _payload_dtypes(edges: EdgeList) -> dict[str, np.dtype[Any]]:
     dtypes: dict[str, np.dtype[Any]] = {}
     if edges.with_edge_ids:
         dtypes["edge_ids"] = id_dtype(edges.num_input_edges)
-    if edges.weight is not None:
-        dtypes["weights"] = edges.weight.dtype
+    if "weight" in edges.columns:
+        dtypes["weights"] = edges.columns["weight"].dtype
     if edges.has_times:
         dtypes["times"] = np.dtype(np.int64)
     return dtypes
@@ -212,14 +212,15 @@ def _entries(
 ) -> tuple[npt.NDArray[np.uint64], tuple[npt.NDArray[Any], ...]]:
     """Keys owner << 32 | neighbor, in stored ids, of some records, and their payload."""
     names = list(edges.ends)
-    names += ["position"] * edges.with_edge_ids + ["weight"] * (edges.weight is not None)
-    names += ["time"] * (edges.time is not None and edges.node_times is None)
+    names += ["position"] * edges.with_edge_ids + ["weight"] * ("weight" in edges.columns)
+    has_time = "time" in edges.columns and edges.node_times is None
+    names += ["time"] * has_time
     owner, neighbor, *payload = edges.read(begin, end, *names)
     times: list[npt.NDArray[Any]] = []  # of the entries, and of their mirrors
     if edges.node_times is not None:
         ends = (neighbor, owner) if edges.needs_mirrors else (neighbor,)
         times = [edges.node_times[ids] for ids in ends]
-    elif edges.time is not None:
+    elif has_time:
         times = 2 * [payload.pop()]
     keys = edge_keys(owner, neighbor, owners.node_rank, neighbors.node_rank, available_processors())
     if not edges.needs_mirrors:

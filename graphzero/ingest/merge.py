@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.errors import user_line
-from graphzero.ingest.edges import EdgeColumn, EdgeList
+from graphzero.ingest.edges import EdgeColumn, EdgeList, span_of
 from graphzero.ingest.options import Advance, WriteOptions
 from graphzero.ingest.rows import as_numbers, round_to
 from graphzero.ingest.sort import (
@@ -266,14 +266,11 @@ class MergedEdges:
 
         The first ones of groups stand before the others.
         """
-        span = np.array([begin, end], _POSITION)
-        low, high = np.searchsorted(self.first, span).tolist()
-        start, stop = np.searchsorted(self.removed, span).tolist()
-        kept = self.kept[start:stop]
-        merged = kept != _NONE
-        others = np.searchsorted(self.first, kept[merged])
-        positions = np.concatenate([self.first[low:high], self.removed[start:stop][merged]])
-        return positions, np.concatenate([np.arange(low, high), others])
+        first, others = (span_of(which, begin, end)[0] for which in (self.first, self.removed))
+        merged = self.kept[others] != _NONE
+        groups = np.searchsorted(self.first, self.kept[others][merged])
+        positions = np.concatenate([self.first[first], self.removed[others][merged]])
+        return positions, np.concatenate([np.arange(first.start, first.stop), groups])
 
     def remap(self, positions: TempColumn, memory: int, split: str) -> TempColumn:
         """Positions of stored edges, for those of a split: of one stored edge the first, once."""
@@ -476,13 +473,11 @@ class MergedRows:
 
     def into(self, rows: Array, begin: int) -> Array:
         """Rows of the edges from `begin` on, with those of merged edges replaced."""
-        span = np.array([begin, begin + len(rows)], _POSITION)
-        low, high = np.searchsorted(self.first, span).tolist()
-        if low == high:
+        which, at = span_of(self.first, begin, begin + len(rows))
+        if not len(at):
             return rows
         found = rows.copy()
-        at = (self.first[low:high] - np.uint64(begin)).astype(np.intp)
-        found[at] = self.rows[low:high].reshape(high - low, *rows.shape[1:])
+        found[at] = self.rows[which].reshape(len(at), *rows.shape[1:])
         return found
 
 
@@ -518,7 +513,7 @@ def _merge_attributes(
     replaced = {
         of: merge(name, column.dtype, 1, _chunks_of(column))
         for of, name in columns.items()
-        if name is not None and (column := getattr(edges, of)) is not None
+        if name is not None and (column := edges.columns.get(of)) is not None
     }
     rows_of = {}
     with options.progress.phase("merging attributes", len(attributes), "attributes") as advance:
@@ -564,8 +559,8 @@ def prepare_edges(
     """
     memory, undirected = options.sort_memory, not edges.directed
     if merging.reverse:
-        swapped: Any = {"source": edges.target, "target": edges.source}
-        edges = replace(edges, max_ids=edges.max_ids[::-1], **swapped)
+        ends = {"source": edges.columns["target"], "target": edges.columns["source"]}
+        edges = replace(edges, columns={**edges.columns, **ends}, max_ids=edges.max_ids[::-1])
     drops = merging.drop_self_loops and edges.num_loops > 0
     share = share_reversed(edges) if undirected else 0.0
     pairs = None
