@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.errors import FormatError
 from graphzero.ingest.edges import EdgeList, read_edges
 from graphzero.ingest.folder import entry_of, folder_lock, recover, replace_dataset
 from graphzero.ingest.graph_input import (
@@ -39,8 +38,9 @@ from graphzero.ingest.lists import (
 from graphzero.ingest.merge import Prepared, prepare_edges
 from graphzero.ingest.options import BuildNotes, BuildOptions, Presampler, Progress, WriteOptions
 from graphzero.ingest.row_files import rows_layout, write_edge_rows, write_rows, write_split
-from graphzero.ingest.rows import Rows, count_classes, rows_of_array
+from graphzero.ingest.rows import Rows, as_numbers, count_classes, rows_of_array
 from graphzero.ingest.sort import spooling_near, temp_array
+from graphzero.ingest.sources.table import Column, checked
 from graphzero.ingest.sources.tables import noting_inputs
 from graphzero.ingest.stored import (
     StoredGraph,
@@ -48,16 +48,15 @@ from graphzero.ingest.stored import (
     open_stored_graph,
     open_stored_order,
     open_stored_rows,
+    open_stored_split,
 )
 from graphzero.store.atomic import require_disk_space
 from graphzero.store.format import (
-    DTYPES,
     FLAG_VECTOR,
     FileWriter,
     Header,
     id_dtype,
     layout,
-    read_header,
     sealed_file,
     verify_file,
 )
@@ -159,7 +158,8 @@ class DatasetWriter:
     def _has_out_graph(self) -> bool:
         return self.manifest.neighbors == "both" and self.manifest.directed
 
-    def _add(self, file: FileWriter) -> FileEntry:
+    def add(self, file: FileWriter) -> FileEntry:
+        """Adds a sealed file to those that are staged."""
         self.staged.append(file)
         return entry_of(file)
 
@@ -167,6 +167,13 @@ class DatasetWriter:
         """The node type that has the lists, and the one that is in them."""
         source, _, target = edge_type
         return (target, source) if self.lists[edge_type].incoming else (source, target)
+
+    def _list_orders(
+        self, edge_type: EdgeType, orders: Mapping[str, NodeOrder]
+    ) -> tuple[NodeOrder, NodeOrder | None]:
+        """The order of the nodes that have the lists; and with types, of those in them."""
+        owners, neighbors = (orders[name] for name in self._list_ends(edge_type))
+        return owners, neighbors if self.manifest.is_typed else None
 
     def _set_node_times(self) -> None:
         """Gives edges the times of the nodes that are in the lists, where these drive sampling."""
@@ -183,22 +190,17 @@ class DatasetWriter:
     def _node_times(self, name: str, attribute: str, memory: int) -> npt.NDArray[np.int64]:
         """The time of each node of a type, by the user's ids.
 
-        Nodes without a row get 0 here: that they lack one is found when the attribute is written.
+        Nodes without a row get 0 here, and rows of nodes that do not exist are left out: both are
+        found when the attribute is written.
         """
         rows, num_nodes = self.nodes[name][attribute], self.manifest.nodes[name].num_nodes
         times = temp_array(self.folder, num_nodes, np.int64, memory)
-        row, most = 0, np.iinfo(np.int64).max
+        column, row = Column(-1, f"value of {attribute!r}", times.dtype), 0
         with naming(name):
             for ids, chunk in rows.chunks(_CHUNK):
-                values = chunk[:, 0]
-                bad = np.flatnonzero((ids >= num_nodes) | (values > most))
-                if len(bad):
-                    at = int(bad[0])
-                    raise ValueError(
-                        f"{rows.name}, {rows.locate(row + at)}: node {ids[at]} with time "
-                        f"{values[at]}: ids go up to {num_nodes - 1}, times up to {most}"
-                    )
-                times[ids] = values
+                values = checked(as_numbers(chunk[:, 0]), column, rows.table, row)
+                exists = ids < num_nodes
+                times[ids[exists]] = values[exists]
                 row += len(ids)
         return times
 
@@ -209,13 +211,11 @@ class DatasetWriter:
         file after the other.
         """
         options, manifest = self.options, self.manifest
+        orders = {name: NodeOrder(table.num_nodes) for name, table in manifest.nodes.items()}
         needed, sorts, copies = 0, [0], [0]
         num_graphs = 1 + self._has_out_graph + (options.presampler is not None and not self.sampled)
         for edge_type, edges in self.lists.items():
-            owners, neighbors = (
-                NodeOrder(manifest.nodes[name].num_nodes) for name in self._list_ends(edge_type)
-            )
-            header = graph_layout(edges, owners, neighbors if manifest.is_typed else None)
+            header = graph_layout(edges, *self._list_orders(edge_type, orders))
             needed += num_graphs * header.file_bytes
             sorts.append(sort_scratch(edges, options.sort_memory))
             for rows in self.edges[edge_type].values():
@@ -319,12 +319,10 @@ class DatasetWriter:
         """A graph file for each edge type, one after the other; frees their edges."""
         files: dict[EdgeType, FileWriter] = {}
         for edge_type, edges in self.lists.items():
-            owners, neighbors = (orders[name] for name in self._list_ends(edge_type))
             files[edge_type] = write_graph(
                 self.folder / self.manifest.layout.graph(edge_type),
                 edges,
-                owners,
-                neighbors if self.manifest.is_typed else None,
+                *self._list_orders(edge_type, orders),
                 memory=self.options.sort_memory,
                 progress=self.options.progress,
             )
@@ -335,7 +333,7 @@ class DatasetWriter:
         """The out-neighbours beside a file of in-neighbours."""
         (order,) = orders.values()
         edges = open_stored_graph(graph.staged_path, (order, order)).edges()
-        return self._add(
+        return self.add(
             write_graph(
                 self.folder / self.manifest.layout.out_graph,
                 replace(edges, incoming=False, node_times=self.lists[EDGES].node_times),
@@ -356,10 +354,10 @@ class DatasetWriter:
             ) as file:
                 file.append("rows", order.node_ids)
                 file.append("node_rank", order.node_rank)
-            ids = self._add(file)
+            ids = self.add(file)
 
         def write(path: str, rows: Rows, may_lack_rows: bool = False) -> FileEntry:
-            return self._add(
+            return self.add(
                 write_rows(
                     folder / path,
                     rows,
@@ -387,7 +385,7 @@ class DatasetWriter:
         """The attributes of an edge type, in the order of its lists."""
         with naming(edge_type):
             attributes = {
-                attribute: self._add(
+                attribute: self.add(
                     write_edge_rows(
                         self.folder / self.manifest.layout.edge_rows(edge_type, attribute),
                         rows,
@@ -412,18 +410,13 @@ def _ids_layout(num_nodes: int) -> Header:
     return _vector_layout(num_nodes, id_dtype(num_nodes), "rows", "node_rank")
 
 
-def _training_seeds(folder: Path, manifest: Manifest) -> dict[str, Seeds | None]:
+def _training_seeds(folder: Path, manifest: Manifest) -> Mapping[str, Seeds | None]:
     """Seeds by node type: the splits "train" of the types that have one, else all nodes."""
     splits = {name: table.splits.get("train") for name, table in manifest.nodes.items()}
     if not any(splits.values()):
         return dict.fromkeys(splits)
-    found: dict[str, Seeds | None] = {}
-    for name, path in ((n, entry.resolve(folder)) for n, entry in splits.items() if entry):
-        section = read_header(path).find("rows")
-        if section is None or DTYPES[section.dtype] != np.int64:
-            raise FormatError(f"{path} does not hold a split: build the dataset again")
-        if section.count:
-            found[name] = np.memmap(path, np.int64, "r", section.offset, (section.count,))
+    found = {name: open_stored_split(one.resolve(folder)) for name, one in splits.items() if one}
+    found = {name: seeds for name, seeds in found.items() if len(seeds)}
     if not found:
         raise ValueError("the training split has no nodes to sample from")
     return found

@@ -5,11 +5,11 @@ Columns are found by their names, or as the user says; never by a guess.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,7 @@ from graphzero.ingest.sources.tables import commented_names, is_table, open_tabl
 from graphzero.store.format import id_dtype
 
 Array = npt.NDArray[Any]
+Read = Callable[[int, int], Array]
 _WEIGHT, _TIME = "weight", "timestamp"
 _MAX_CHUNK_RECORDS = 1 << 20
 _CHUNK = 1 << 16
@@ -96,11 +97,6 @@ def _optional(
 ) -> int | None:
     """Position of the weight or timestamp column, None without one."""
     names = table.names
-    if isinstance(spec, str) and names is None and table.width == 2:
-        raise ValueError(
-            f"{table.name} has two columns without names, and none for {role}={spec!r}: name them, "
-            f"in a header or in dictionaries such as {{'src': ..., 'dst': ..., '{role}': ...}}"
-        )
     if spec is not None:
         return column_index(spec, names, table.width, role, table.name)
     found = [index for index in find_known(names or (), known) if index not in taken]
@@ -377,20 +373,22 @@ def open_edges(
 # Reading
 
 
-class EdgeColumn(Protocol):
-    """One value of every edge, read in pieces."""
+@dataclass(frozen=True)
+class ReadColumn:
+    """One value of every edge, which a function reads, from one position to another."""
 
     dtype: np.dtype[Any]
+    count: int
+    read: Read
 
-    def __len__(self) -> int: ...
-
-    def read(self, begin: int, end: int) -> Array:
-        """Values [begin, end); read-only by convention."""
-        ...
+    def __len__(self) -> int:
+        return self.count
 
     def close(self) -> None:
-        """Frees memory and disk space."""
-        ...
+        """Does nothing: there is nothing to free."""
+
+
+EdgeColumn = TempColumn | ReadColumn
 
 
 @dataclass(frozen=True)

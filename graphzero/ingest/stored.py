@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.errors import FormatError
-from graphzero.ingest.edges import EdgeList
+from graphzero.ingest.edges import EdgeList, Read, ReadColumn
 from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.rows import Rows, rows_of_array
-from graphzero.ingest.sources.table import MAX_NODES
+from graphzero.ingest.sources.table import MAX_NODES, require_whole
 from graphzero.store.format import (
     DTYPES,
     FLAG_DIRECTED,
@@ -30,7 +29,6 @@ from graphzero.store.format import (
 _CHUNK = 1 << 16
 
 Array = npt.NDArray[Any]
-Read = Callable[[int, int], Array]
 
 
 def _map(path: Path, header: Header, name: str, count: int) -> Array:
@@ -50,21 +48,6 @@ def _checked(path: Path, ids: Array, count: int) -> Array:
     if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < count:
         raise FormatError(f"{path} has ids out of range: build the dataset again")
     return ids
-
-
-@dataclass
-class _Column:
-    """One value of every edge, read by a function."""
-
-    dtype: np.dtype[Any]
-    count: int
-    read: Read
-
-    def __len__(self) -> int:
-        return self.count
-
-    def close(self) -> None:
-        """Does nothing: there is nothing to free."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +94,7 @@ class StoredGraph:
 
         neighbors = self._entries("indices")
         ends = [
-            _Column(np.dtype(np.uint32), header.width, self._users(order, read))
+            ReadColumn(np.dtype(np.uint32), header.width, self._users(order, read))
             for order, read in ((self.owners, owners), (self.neighbors, neighbors.read))
         ]
         largest = self.owners.num_nodes - 1, self.neighbors.num_nodes - 1
@@ -129,10 +112,15 @@ class StoredGraph:
             num_user_edges=header.num_input_edges,
         )
 
-    def _entries(self, name: str) -> _Column:
+    def _entries(self, name: str) -> ReadColumn:
         """A section that has a value for each entry of the lists."""
         values = _map(self.path, self.header, name, self.header.width)
-        return _Column(values.dtype, len(values), lambda begin, end: values[begin:end])
+
+        def read(begin: int, end: int) -> Array:
+            require_whole(values)
+            return values[begin:end]
+
+        return ReadColumn(values.dtype, len(values), read)
 
     def _users(self, order: NodeOrder, read: Read) -> Read:
         """The same reader, with the user's ids instead of stored ids; both are checked."""
@@ -196,6 +184,21 @@ def open_stored_graph(path: Path, ends: tuple[NodeOrder, NodeOrder] | None = Non
     if counts != (owners.num_nodes, neighbors.num_nodes):
         raise FormatError(f"{path} has other numbers of nodes than its types: build it again")
     return StoredGraph(path, header, owners, neighbors)
+
+
+def open_stored_split(path: Path) -> Array:
+    """The ids of a split.
+
+    Raises
+    ------
+    FormatError
+        If the file is damaged.
+    """
+    header = read_header(path)
+    ids = _map(path, header, "rows", header.num_nodes)
+    if ids.dtype != np.int64:
+        raise FormatError(f"{path} does not hold a split: build the dataset again")
+    return ids
 
 
 def _open_rows(path: Path, num_rows: int, ids: Array | None, of: str) -> Rows:
