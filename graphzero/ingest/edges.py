@@ -58,18 +58,15 @@ _CHUNK = 1 << 16
 def _ends(table: Table, src: str | int | None, dst: str | int | None) -> tuple[int, int]:
     """Positions of the sources and the targets."""
     names, width, name = table.names, table.width, table.name
-    given = [
-        column_index(spec, names, width, role, name)
-        for role, spec in (("src", src), ("dst", dst))
-        if spec is not None
-    ]
-    if len(given) == 1:
-        missing = "src" if src is None else "dst"
+    if (src is None) != (dst is None):
         raise ValueError(
-            f"{name} has {columns_of(table)}: give {missing}= as well, by name or position from 0"
+            f"{name} has {columns_of(table)}: give both src= and dst=, by name or position from 0"
         )
-    if given:
-        return given[0], given[1]
+    if src is not None and dst is not None:
+        return (
+            column_index(src, names, width, "src", name),
+            column_index(dst, names, width, "dst", name),
+        )
     if width < 2:
         raise ValueError(
             f"{name} has one column: an edge list needs a source and a target "
@@ -219,8 +216,7 @@ class EdgeInput:
     def count_of(self, end: int) -> tuple[int, str]:
         """The number of sources (end 0) or targets of a matrix, and how it is known."""
         assert self.shape is not None
-        rows, columns = self.shape
-        return self.shape[end], f"{self.table.name} is a matrix of shape ({rows}, {columns})"
+        return self.shape[end], f"{self.table.name} is a matrix of shape {self.shape}"
 
 
 def edges_of_table(
@@ -582,12 +578,8 @@ def read_edges(
     table, columns = edges.table, edges.columns
     names = ["source", "target"] + ["weight"] * edges.has_weights + ["time"] * edges.has_times
     dtypes = dict(zip(names, (column.dtype for column in columns), strict=True))
-    of_edges = {
-        name: attribute
-        for name, attribute in (("weight", edges.weight), ("time", edges.time))
-        if attribute is not None
-    }
-    dtypes |= {name: np.dtype("<f4" if name == "weight" else "<i8") for name in of_edges}
+    attributes = (("weight", edges.weight, "<f4"), ("time", edges.time, "<i8"))
+    dtypes |= {name: np.dtype(dtype) for name, one, dtype in attributes if one is not None}
     edge_bytes = sum(dtype.itemsize for dtype in dtypes.values())
     max_records = max(1024, min(_MAX_CHUNK_RECORDS, memory // (4 * edge_bytes)))
     record, num_loops, max_ids = 0, 0, [-1, -1]
@@ -609,8 +601,9 @@ def read_edges(
             num_loops += int(np.count_nonzero(chunk[0] == chunk[1]))
             record += len(chunk[0])
             advance(len(chunk[0]))
-    for name, attribute in of_edges.items():
-        _read_attribute(attribute, edges, stored[name], record)
+    for name, attribute, _ in attributes:
+        if attribute is not None:
+            _read_attribute(attribute, edges, stored[name], record)
     return EdgeList(
         stored,
         num_loops=num_loops,

@@ -201,11 +201,17 @@ def open_stored_split(path: Path) -> Array:
     return ids
 
 
-def _open_rows(path: Path, num_rows: int, ids: Array | None, of: str) -> Rows:
-    """The rows of a ``.gd`` file, of which there must be so many."""
+def open_stored_array(path: Path, num_rows: int, ids: Array | None = None) -> Rows:
+    """The rows of a ``.gd`` file, of which there must be so many, with their ids if there are some.
+
+    Raises
+    ------
+    FormatError
+        If the file is damaged, or has another number of rows.
+    """
     header = read_header(path)
     if header.num_nodes != num_rows:
-        raise FormatError(f"{path} does not have one row for each {of}: build the dataset again")
+        raise FormatError(f"{path} does not have {num_rows} rows: build the dataset again")
     rows = _map(path, header, "rows", num_rows * header.width)
     row_shape: tuple[int, ...] = () if header.flags & FLAG_VECTOR else (header.width,)
     if (shape := header.find("row_shape")) is not None:
@@ -213,17 +219,6 @@ def _open_rows(path: Path, num_rows: int, ids: Array | None, of: str) -> Rows:
         if math.prod(row_shape) != header.width:
             raise FormatError(f"{path}: section 'row_shape' does not fit its rows: build it again")
     return rows_of_array(os.fspath(path), rows.reshape(num_rows, *row_shape), ids)
-
-
-def open_stored_edge_rows(path: Path, graph: StoredGraph) -> Rows:
-    """The rows of a ``.gd`` file of a graph's stored edges, in the order of its lists.
-
-    Raises
-    ------
-    FormatError
-        If the file is damaged, or has another number of rows.
-    """
-    return _open_rows(path, graph.header.width, None, "edge")
 
 
 def open_stored_rows(path: Path, order: NodeOrder) -> Rows:
@@ -239,11 +234,11 @@ def open_stored_rows(path: Path, order: NodeOrder) -> Rows:
     header = read_header(path)
     rank = header.find("node_rank")
     if rank is None:
-        return _open_rows(path, order.num_nodes, None, "node")
+        return open_stored_array(path, order.num_nodes)
     ranks = _map(path, header, "node_rank", rank.count)
     if order.node_rank is None or not all(
         np.array_equal(ranks[at : at + _CHUNK], order.node_rank[at : at + _CHUNK])
         for at in range(0, max(len(ranks), order.num_nodes), _CHUNK)
     ):
         raise FormatError(f"{path} has another order than the graph: build the dataset again")
-    return _open_rows(path, order.num_nodes, order.node_ids, "node")
+    return open_stored_array(path, order.num_nodes, order.node_ids)
