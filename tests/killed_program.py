@@ -1,4 +1,4 @@
-"""A build that `test_build_killed` kills: at one of its steps, where it waits, or at any moment.
+"""Work that `test_build_killed` kills: at one of its steps, where it waits, or at any moment.
 
 Its steps are files that are complete, files of the earlier dataset set aside, and renames.
 """
@@ -15,12 +15,17 @@ from typing import Any
 
 import pyarrow.parquet  # noqa: F401  # before the clock starts
 
-from graphzero.ingest import build_dataset
+import graphzero as gz
+from graphzero.ingest import build_dataset, reorder_dataset
 from graphzero.store.format import FileWriter
 
 
-def build(folder: Path, target: Path, limit: str) -> None:
-    """Builds a dataset from the inputs in a folder."""
+def work(what: str, folder: Path, target: Path, limit: str) -> None:
+    """Builds a dataset from the inputs in a folder, or reorders it."""
+    if what == "reorder":
+        presample = gz.Presample(fanouts=(5,), batch_size=64)
+        reorder_dataset(target, "presample", presample=presample, memory_limit=limit)
+        return
     build_dataset(
         target,
         {"edge_index": folder / "edges.npy", "kind": folder / "kind.npy"},
@@ -32,7 +37,7 @@ def build(folder: Path, target: Path, limit: str) -> None:
     )
 
 
-def main(folder: str, target: str, stop: str, limit: str) -> None:
+def main(what: str, folder: str, target: str, stop: str, limit: str) -> None:
     """Prints "begin", "step" where it waits, and at the end all steps and the seconds."""
     steps: list[str] = []
 
@@ -51,7 +56,7 @@ def main(folder: str, target: str, stop: str, limit: str) -> None:
     FileWriter.seal = noted("seal", FileWriter.seal)  # type: ignore[method-assign]
     print("begin", flush=True)
     began = time.monotonic()
-    build(Path(folder), Path(target), limit)
+    work(what, Path(folder), Path(target), limit)
     print(json.dumps([steps, time.monotonic() - began]), flush=True)
 
 

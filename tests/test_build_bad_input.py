@@ -309,7 +309,10 @@ BAD = [
         "by 'u' and by 't'",
     ),
     ({"nodes": {"t": np.ones((4, 2), int)}, "time_attrs": "t"}, "vectors of integers"),
-    ({"nodes": {"t": np.full(4, 2**63, np.uint64)}, "time_attrs": "t"}, "node 0 with time 9223372"),
+    (
+        {"nodes": {"t": np.full(4, 2**63, np.uint64)}, "time_attrs": "t"},
+        "9223372036854775808 is not a value of",
+    ),
     ({"nodes": {"w": np.ones(4)}, "w": np.ones(6)}, "nodes and edges both have an attribute 'w'"),
     ({"split_a": np.ones(6), "edge_splits": {"a": [0]}}, "both be stored in edge_split_a.gd"),
 ]

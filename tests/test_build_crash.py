@@ -4,45 +4,23 @@ from __future__ import annotations
 
 import errno
 import os
-import random
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
+from typing import Any
 
-import files
 import numpy as np
 import pytest
 
-from graphzero.ingest import build_dataset, folder
+from graphzero.ingest import build_dataset, folder, reorder_dataset
 from graphzero.store.atomic import StagedFile, is_staging_name
 from graphzero.store.format import FileWriter, read_file, verify_file
 from graphzero.store.manifest import MANIFEST_NAME, Manifest, finish_renames, read_manifest
 
 NODES = 3000
-SCRIPT = """
-import sys
-import numpy as np
-from graphzero.ingest import build_dataset
-
-print("ready", flush=True)
-version = 1
-while True:
-    version += 1
-    rng = np.random.default_rng(version)
-    edges = rng.integers(0, 3000, (20_000, 2))
-    build_dataset(
-        sys.argv[1], {"edge_index": edges, "edge_attr": np.full((20_000, 3), version)},
-        np.full((3000, 8), version, np.float32), np.full(3000, version), {"train": [version]},
-        nodes={"year": np.full(3000, version)}, edge_splits={"train": [version]},
-        neighbors="both", memory_limit="1MiB",
-    )
-"""
 
 
 def build_version(path: Path, version: int) -> None:
-    """What the script builds, once."""
+    """Every file has the number of its version, and so have the edges, as random seed."""
     edges = np.random.default_rng(version).integers(0, NODES, (20_000, 2))
     features = np.full((NODES, 8), version, np.float32)
     labels = np.full(NODES, version)
@@ -79,68 +57,11 @@ def assert_edges_of(path: Path, version: int) -> None:
     for entry in (manifest.edges["", "", ""].graph, manifest.out_graph):
         _, arrays = read_file(entry.resolve(path))
         owners = np.repeat(np.arange(NODES), np.diff(arrays["indptr"].astype(np.int64)))
-        ends = [arrays["node_ids"][ids] for ids in (owners, arrays["indices"])]
+        node_ids = arrays.get("node_ids", np.arange(NODES))
+        ends = [node_ids[ids] for ids in (owners, arrays["indices"])]
         stored = np.stack(ends[::-1] if entry == manifest.edges["", "", ""].graph else ends, 1)
         in_order = stored[np.lexsort(stored.T)]
         np.testing.assert_array_equal(in_order, expected[np.lexsort(expected.T)])
-
-
-def start(tmp_path: Path, target: Path) -> subprocess.Popen[bytes]:
-    """A process that rebuilds a dataset, over and over; outside the source folder."""
-    script = tmp_path / "rebuild.py"
-    script.write_text(SCRIPT)
-    process = subprocess.Popen(
-        [sys.executable, str(script), str(target)],
-        stdout=subprocess.PIPE,
-        cwd=tmp_path,
-        preexec_fn=files.let_be_interrupted,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"ready\n"
-    return process
-
-
-@pytest.mark.extended
-def test_kill_at_random_moments(tmp_path: Path) -> None:
-    target = tmp_path / "data"
-    build_version(target, 1)
-    rng = random.Random(0)
-    staged = 0
-    for _ in range(8):
-        process = start(tmp_path, target)
-        try:
-            time.sleep(rng.uniform(0.05, 0.6))
-        finally:
-            process.kill()
-            process.wait()
-            process.stdout.close()
-        assert_edges_of(target, version_of(target))
-        staged += sum(is_staging_name(name) for name in os.listdir(target))
-        for path in target.iterdir():
-            if path.suffix in {".gl", ".gd"}:
-                verify_file(path)
-    assert staged, "no kill came in the middle of a build"
-    build_version(target, 1)
-    assert version_of(target) == 1
-    assert not [name for name in os.listdir(target) if is_staging_name(name)]
-
-
-def test_interrupt_removes_staged_files(tmp_path: Path) -> None:
-    target = tmp_path / "data"
-    build_version(target, 1)
-    process = start(tmp_path, target)
-    time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
-    try:
-        assert process.wait(60) == -signal.SIGINT
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-    assert_edges_of(target, version_of(target))
-    # Only what a committed manifest names may be left, if the interrupt came amid the renames.
-    named = {entry.staged for entry in read_manifest(target).entries()}
-    assert {name for name in os.listdir(target) if is_staging_name(name)} <= named
 
 
 @pytest.mark.parametrize("is_known", [False, True])
@@ -194,16 +115,18 @@ class Stop(BaseException):
 
 
 STEPS = ["first seal", "last seal", "before the manifest", "after the manifest", "one rename"]
+SEALS = {"build": 9, "reorder": 6}
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_stop_at_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+@pytest.mark.parametrize("what", SEALS)
+def test_stop_at_each_step(tmp_path: Path, monkeypatch: Any, what: str, step: str) -> None:
     build_version(tmp_path, 1)
-    seals = []
+    seals, committed = [], []
 
     def stop_at_seal(self: FileWriter) -> None:
         seals.append(self)
-        if len(seals) == {"first seal": 1, "last seal": 9}.get(step):
+        if len(seals) == {"first seal": 1, "last seal": SEALS[what]}.get(step):
             raise Stop
         original_seal(self)
 
@@ -211,13 +134,13 @@ def test_stop_at_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step
         if step == "before the manifest":
             raise Stop
         original_write(path, manifest)
+        committed.append(manifest)
         if step == "after the manifest":
             raise Stop
 
     def rename(path: Path, manifest: Manifest) -> None:
-        if manifest.nodes[""].splits["train"] and version_of(path) == 2:
+        if committed:
             entry = manifest.nodes[""].attributes["x"]
-            assert entry is not None
             os.replace(path / entry.staged, path / entry.name)
             raise Stop
         finish_renames(path, manifest)
@@ -228,17 +151,19 @@ def test_stop_at_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step
     if step == "one rename":
         monkeypatch.setattr(folder, "finish_renames", rename)
     with pytest.raises(Stop):
-        build_version(tmp_path, 2)
-    expected = 2 if step in {"after the manifest", "one rename"} else 1
-    assert version_of(tmp_path) == expected
-    assert_edges_of(tmp_path, expected)
-    if expected == 1:
+        build_version(tmp_path, 2) if what == "build" else reorder_dataset(tmp_path, "input")
+    is_new = step in {"after the manifest", "one rename"}
+    version = 2 if is_new and what == "build" else 1
+    assert version_of(tmp_path) == version
+    assert read_manifest(tmp_path).order == ("input" if is_new and what == "reorder" else "hot")
+    assert_edges_of(tmp_path, version)
+    if not is_new:
         assert not [name for name in os.listdir(tmp_path) if is_staging_name(name)]
     monkeypatch.undo()
     # A failing build rolls the committed one forward and leaves no trace of its own.
     with pytest.raises(ValueError, match="has no edges"):
         build_dataset(tmp_path, np.empty((0, 2), int))
-    assert version_of(tmp_path) == expected
+    assert version_of(tmp_path) == version
     assert not [name for name in os.listdir(tmp_path) if is_staging_name(name)]
 
 

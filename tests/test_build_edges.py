@@ -87,7 +87,7 @@ def test_like_reference(
     folder = tmp_path_factory.mktemp("d")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("graphzero.ingest.lists._CHUNK", piece)
-        patch.setattr("graphzero.ingest.lists._time_memory", lambda *_: 0)
+        patch.setattr("graphzero.ingest.lists._ENTRY_BYTES", 1 << 40)
         patch.setattr("graphzero.ingest.lists._MIN_ENTRIES", most)
         patch.setattr("graphzero.ingest.sort._MIN_RUN", most)
         build_dataset(

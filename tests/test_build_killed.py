@@ -1,6 +1,6 @@
-"""A build with attributes and `ids="map"` is killed at many moments, renames included.
+"""A build with attributes and `ids="map"`, or a reordering, is killed at many moments.
 
-The earlier dataset, or the new one from the commit on, is whole each time; the next build gives the
+The earlier dataset, or the new one from the commit on, is whole each time; the next one gives the
 bytes of an undisturbed one and leaves nothing else. ``GRAPHZERO_TEST_ALL=1`` does so at 30 moments
 of a build of 8 M edges.
 """
@@ -47,10 +47,16 @@ def write_inputs(folder: Path) -> None:
     np.save(folder / "train.npy", ids[: NODES // 10])
 
 
-def start(folder: Path, target: Path, stop: int) -> subprocess.Popen[bytes]:
+def write_earlier(folder: Path) -> None:
+    edges = np.random.default_rng(1).integers(0, 900, (4000, 2))
+    features = np.ones((900, 7), np.float32)
+    build_dataset(folder, edges, features, splits={"train": [1], "old": [2]}, neighbors="both")
+
+
+def start(what: str, folder: Path, target: Path, stop: int) -> subprocess.Popen[bytes]:
     program = Path(__file__).with_name("killed_program.py")
     process = subprocess.Popen(
-        [sys.executable, str(program), str(folder), str(target), str(stop), LIMIT],
+        [sys.executable, str(program), what, str(folder), str(target), str(stop), LIMIT],
         stdout=subprocess.PIPE,
         cwd=folder,
         preexec_fn=files.let_be_interrupted,
@@ -60,12 +66,14 @@ def start(folder: Path, target: Path, stop: int) -> subprocess.Popen[bytes]:
     return process
 
 
-def build_to_the_end(folder: Path, target: Path) -> tuple[list[str], float]:
-    """Its steps, and its seconds."""
-    with start(folder, target, 0) as process:
+def work_to_the_end(what: str, folder: Path, target: Path) -> tuple[list[str], int, float]:
+    """Its steps, the one at which it commits, and its seconds."""
+    with start(what, folder, target, 0) as process:
         steps, seconds = json.loads(process.stdout.read())
     assert process.returncode == 0
-    return steps, seconds
+    commit = 1 + steps.index("rename")  # of dataset.json
+    assert len(steps) - commit == len({one.staged for one in read_manifest(target).entries()})
+    return steps, commit, seconds
 
 
 def content_of(target: Path) -> dict[str, Path]:
@@ -80,30 +88,29 @@ def is_copy(target: Path, whole: Path) -> bool:
     )
 
 
-def kill(folder: Path, target: Path, stop: int, seconds: float) -> None:
-    process = start(folder, target, stop)
+def end(process: subprocess.Popen[bytes], number: int, stop: int, seconds: float = 0.0) -> int:
+    """Sends a signal, at a step or after so many seconds; the exit code."""
     try:
         if stop:
             assert process.stdout.readline() == b"step\n"
         else:
             time.sleep(seconds)
+        process.send_signal(number)
+        return process.wait(60)
     finally:
-        process.send_signal(signal.SIGKILL)
+        process.kill()
         process.wait()
         process.stdout.close()
 
 
 @pytest.mark.timeout(3600 if ALL else 300)
-def test_kill_at_many_moments(tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", ["build", "reorder"])
+def test_kill_at_many_moments(tmp_path: Path, what: str) -> None:
     earlier, whole, target = tmp_path / "earlier", tmp_path / "whole", tmp_path / "data"
     write_inputs(tmp_path)
-    edges = np.random.default_rng(1).integers(0, 900, (4000, 2))
-    features = np.ones((900, 7), np.float32)
-    build_dataset(earlier, edges, features, splits={"train": [1], "old": [2]}, neighbors="both")
+    write_earlier(earlier)
     shutil.copytree(earlier, whole)
-    steps, seconds = build_to_the_end(tmp_path, whole)
-    commit = 1 + steps.index("rename")  # of dataset.json
-    assert len(steps) - commit == len(content_of(whole))
+    steps, commit, seconds = work_to_the_end(what, tmp_path, whole)
     rng = random.Random(0)
     count = MOMENTS - STEPS
     moments = [(0, (i + rng.random()) / count * seconds) for i in range(count)]
@@ -113,7 +120,7 @@ def test_kill_at_many_moments(tmp_path: Path) -> None:
         stop = int(number)
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(earlier, target)
-        kill(tmp_path, target, stop, moment)
+        end(start(what, tmp_path, target, stop), signal.SIGKILL, stop, moment)
         is_old, is_new = is_copy(target, earlier), is_copy(target, whole)
         assert is_old != is_new, (stop, moment)
         assert stop == 0 or is_new == (stop > commit)
@@ -121,7 +128,23 @@ def test_kill_at_many_moments(tmp_path: Path) -> None:
         staged = sum(map(is_staging_name, os.listdir(target)))
         unfinished += staged > 0
         print(f"step {stop}, {moment:.2f} of {seconds:.2f} s: {staged} staged files, new={is_new}")
-        killed_program.build(tmp_path, target, LIMIT)
-        assert is_copy(target, whole)
-        assert sorted(os.listdir(target)) == sorted(os.listdir(whole))
-    assert unfinished >= MOMENTS // 2, "hardly any kill came in the middle of a build"
+        killed_program.work("build", tmp_path, target, LIMIT)  # recovers
+        if what == "build":
+            assert is_copy(target, whole)
+            assert sorted(os.listdir(target)) == sorted(os.listdir(whole))
+        assert not any(map(is_staging_name, os.listdir(target)))
+    assert unfinished >= STEPS // 2, "hardly any kill came in the middle"
+
+
+def test_an_interrupt_leaves_no_staged_file(tmp_path: Path) -> None:
+    earlier, whole, target = tmp_path / "earlier", tmp_path / "whole", tmp_path / "data"
+    write_inputs(tmp_path)
+    write_earlier(earlier)
+    _, commit, _ = work_to_the_end("build", tmp_path, whole)
+    for stop, expected in ((2, earlier), (commit, earlier), (commit + 2, whole)):
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(earlier, target)
+        process = start("build", tmp_path, target, stop)
+        assert end(process, signal.SIGINT, stop) == -signal.SIGINT
+        assert is_copy(target, expected)
+        assert sorted(os.listdir(target)) == sorted(os.listdir(expected))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import files
@@ -19,23 +20,13 @@ import graphzero as gz
 from graphzero.ingest import build_dataset, reorder_dataset
 """
 BUILD = """
-folder, kind, limit, dtype, directed = sys.argv[1:]
-build_dataset(
-    folder + "/data",
-    f"{folder}/edges.{kind}",
-    folder + "/features.npy",
-    memory_limit=int(limit),
-    timestamp=folder + "/times.npy" if kind == "npy" else None,
-    directed=bool(directed),
-    neighbors="both",
-    edge_ids=True,
-    feature_dtype=dtype or None,
-)
+import json, warnings
+warnings.simplefilter("ignore")
+build_dataset("data", memory_limit=int(sys.argv[1]), **json.loads(sys.argv[2]))
 """
 REORDER = """
-folder, order, limit = sys.argv[1:]
-presample = gz.Presample(fanouts=(5, 2), batch_size=64) if order == "presample" else None
-reorder_dataset(folder, order, presample=presample, memory_limit=int(limit))
+presample = gz.Presample(fanouts=(5, 2), batch_size=64) if sys.argv[2] == "presample" else None
+reorder_dataset("data", sys.argv[2], presample=presample, memory_limit=int(sys.argv[1]))
 """
 LIMIT = 12 << 20
 SMALL = gz.Presample(fanouts=(3, 2), batch_size=4, min_batches=3)
@@ -80,34 +71,50 @@ def test_many_runs_give_the_same_bytes(tmp_path, order, directed, payload):
     assert files_of(limits["1MiB"]) == files_of(limits["1GiB"])
 
 
-def check_peak(folder, allowance, work, *arguments):
+def check_peak(folder, allowance, work, argument):
     """The peak is within the limit and what is not the build's own memory, far below the output."""
-    peak = peak_of(folder, IMPORTS, work, *arguments)
+    peak = peak_of(folder, IMPORTS, work, LIMIT, argument)
     assert peak < LIMIT + allowance
     written = sum(path.stat().st_size for path in (folder / "data").glob("*.g[ld]"))
     assert written > 2 * (LIMIT + allowance)
 
 
+BUILDS = {
+    "csv": {"edges": "edges.csv", "directed": False},
+    "npy": {"edges": "edges.npy", "timestamp": "times.npy", "directed": False},
+    "bfloat16": {"edges": "edges.npy", "directed": False, "feature_dtype": "bfloat16"},
+    "directed": {"edges": "edges.npy", "timestamp": "times.npy"},
+}
+MERGING = {
+    "coalesce": {
+        "edges": {"edge_index": "edges.npy", "edge_time": "times.npy", "vec": "vec.npy"},
+        "coalesce": {"edge_time": "max", "vec": "sum"},
+    },
+    "symmetric": {"edges": "both.npy", "directed": False},
+}
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.no_asan  # keeps freed memory in quarantine
-@pytest.mark.parametrize(
-    ("kind", "dtype", "directed"),
-    [("csv", "", ""), ("npy", "", ""), ("npy", "bfloat16", ""), ("npy", "", "directed")],
-)
-def test_memory_stays_within_the_limit(tmp_path, kind, dtype, directed):
-    edges = random_graph(400_000, 3_000_000 if kind == "npy" else 1_000_000)
+@pytest.mark.parametrize("kind", BUILDS | MERGING)
+def test_memory_stays_within_the_limit(tmp_path, kind):
+    merges = kind in MERGING
+    edges = random_graph(400_000, 1_000_000 if kind == "csv" or merges else 3_000_000)
     np.save(tmp_path / "features.npy", np.ones((400_000, 64), np.float32))
-    if kind == "npy":
-        np.save(tmp_path / "edges.npy", edges)
-        np.save(tmp_path / "times.npy", np.random.default_rng(3).integers(0, 99, len(edges)))
-    else:
+    if kind == "csv":
         np.savetxt(tmp_path / "edges.csv", edges, "%d", ",")
+    np.save(tmp_path / "edges.npy", edges)
+    np.save(tmp_path / "both.npy", np.concatenate([edges, edges[:, ::-1]]))
+    np.save(tmp_path / "times.npy", np.random.default_rng(3).integers(0, 99, len(edges)))
+    np.save(tmp_path / "vec.npy", np.ones((len(edges), 2), np.float32))
+    options = {"features": "features.npy", "neighbors": "both", "edge_ids": True}
+    options |= (BUILDS | MERGING)[kind]
     # pyarrow's blocks, and what the interpreter takes once
-    allowance = 24 << 20 if kind == "csv" else 4 << 20
-    check_peak(tmp_path, allowance, BUILD, tmp_path, kind, LIMIT, dtype, directed)
+    check_peak(tmp_path, 24 << 20 if kind == "csv" else 4 << 20, BUILD, json.dumps(options))
+    changes = read_manifest(tmp_path / "data").edges["", "", ""].changes
+    assert (changes is not None) is merges
 
 
-@pytest.mark.extended
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.no_asan
 @pytest.mark.parametrize("order", ["hot", "presample"])
@@ -123,5 +130,5 @@ def test_a_new_order_stays_within_the_limit(tmp_path, order):
         splits={"train": np.arange(2000)},
     )
     # a mini-batch of the sampler, and what the interpreter takes once
-    check_peak(tmp_path, 4 << 20, REORDER, tmp_path / "data", order, LIMIT)
+    check_peak(tmp_path, 4 << 20, REORDER, order)
     assert read_manifest(tmp_path / "data").order == order

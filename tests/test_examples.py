@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import graphzero as gz
-from graphzero.training.demo_graph import write_demo
+from graphzero.commands.demo_command import write_demo
 
 pytest.importorskip("torch")
 

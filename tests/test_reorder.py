@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
-import subprocess
-import sys
-import time
 
 import files
 import numpy as np
@@ -17,7 +13,6 @@ from reference_merging import is_symmetric
 
 import graphzero as gz
 from graphzero.ingest import build_dataset, folder, reorder_dataset
-from graphzero.store.atomic import is_staging_name
 from graphzero.store.format import FileWriter, read_file, read_header, verify_file
 from graphzero.store.manifest import read_manifest
 
@@ -137,96 +132,6 @@ def test_an_open_dataset_goes_on(tmp_path):
 
 
 # --- what goes wrong
-
-
-class Stop(BaseException):
-    """Stands for a kill: nothing that the package does may catch it for good."""
-
-
-@pytest.mark.parametrize("step", ["first seal", "last seal", "before the manifest", "after it"])
-def test_stop_at_each_step(tmp_path, monkeypatch, step):
-    edges = files.random_edges(200, 2000)
-    build_dataset(tmp_path, edges, np.arange(200.0), np.arange(200) % 3, {"train": [1, 2]})
-    before = seen(tmp_path)
-    seals = []
-
-    def seal(self):
-        seals.append(self)
-        if len(seals) == {"first seal": 1, "last seal": 4}.get(step):
-            raise Stop
-        original_seal(self)
-
-    def write(path, manifest):
-        if step == "before the manifest":
-            raise Stop
-        original_write(path, manifest)
-        if step == "after it":
-            raise Stop
-
-    original_seal, original_write = FileWriter.seal, folder.write_manifest
-    monkeypatch.setattr(FileWriter, "seal", seal)
-    monkeypatch.setattr(folder, "write_manifest", write)
-    with pytest.raises(Stop):
-        reorder_dataset(tmp_path, "presample", presample=SMALL)
-    monkeypatch.undo()
-    after = seen(tmp_path)
-    assert ("visits.gd" in after["rows"]) is (step == "after it")
-    after["rows"].pop("visits.gd", None)
-    assert after == before
-    assert read_manifest(tmp_path).order == ("presample" if step == "after it" else "hot")
-    if step != "after it":
-        assert not [name for name in os.listdir(tmp_path) if is_staging_name(name)]
-    reorder_dataset(tmp_path, "input")
-    assert read_manifest(tmp_path).order == "input"
-    assert not [name for name in os.listdir(tmp_path) if is_staging_name(name)]
-
-
-SCRIPT = """
-import sys
-import graphzero as gz
-from graphzero.ingest import reorder_dataset
-
-print("ready", flush=True)
-while True:
-    for order in ("input", "presample", "hot"):
-        presample = gz.Presample() if order == "presample" else None
-        reorder_dataset(sys.argv[1], order, presample=presample, memory_limit="1MiB")
-"""
-
-
-@pytest.mark.extended
-def test_kill_at_random_moments(tmp_path):
-    target = tmp_path / "data"
-    features = np.random.default_rng(0).random((3000, 8), np.float32)
-    build_dataset(target, files.random_edges(3000, 20_000), features, splits={"train": [1, 2]})
-    before = seen(target)
-    script = tmp_path / "reorder.py"
-    script.write_text(SCRIPT)
-    rng = random.Random(0)
-    staged = kills = 0
-    while kills < 6 or (staged == 0 and kills < 60):  # between two orders, none is half done
-        kills += 1
-        process = subprocess.Popen(
-            [sys.executable, str(script), str(target)], stdout=subprocess.PIPE, cwd=tmp_path
-        )
-        assert process.stdout is not None
-        try:
-            assert process.stdout.readline() == b"ready\n"
-            time.sleep(rng.uniform(0.3, 1.0))
-        finally:
-            process.kill()
-            process.wait()
-            process.stdout.close()
-        for entry in read_manifest(target).entries():
-            verify_file(entry.resolve(target))
-        after = seen(target)
-        after["rows"].pop("visits.gd", None)
-        assert after == before
-        staged += sum(is_staging_name(name) for name in os.listdir(target))
-    assert staged, "no kill came in the middle"
-    reorder_dataset(target, "input")
-    reorder_dataset(target, "hot")
-    assert not [name for name in os.listdir(target) if is_staging_name(name)]
 
 
 @pytest.mark.parametrize("name", ["graph.gl", "features.gd", "split_train.gd"])

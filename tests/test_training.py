@@ -24,8 +24,8 @@ from torch.utils.data import DataLoader
 
 import graphzero as gz
 from graphzero import _core
+from graphzero.commands.demo_command import write_demo
 from graphzero.training import trainer
-from graphzero.training.demo_graph import write_demo
 from graphzero.training.graphsage import GraphSAGE, SavedModel
 from graphzero.training.trainer import labelled_splits, train
 

@@ -1,11 +1,18 @@
-"""``graphzero demo``."""
+"""``graphzero demo``, and its synthetic graph, whose neighbours tell the labels."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from graphzero.commands.parsing import add_option, shows_progress
 from graphzero.commands.train_command import (
@@ -13,22 +20,30 @@ from graphzero.commands.train_command import (
     check_output_options,
     train_and_print,
 )
-from graphzero.training.demo_graph import demo_paths, write_demo
+from graphzero.units import as_count
 
 HELP = "generate a synthetic graph, build a dataset from its files, and train on it"
 EXAMPLES = """\
   graphzero demo
   graphzero demo --nodes 1000000 --edges 20000000 --dir demo/
 """
+_BLOCK = 1 << 16
+_SPLITS = ("train", "val", "test")
+_INSIDE = 0.7  # share of the edges whose ends are drawn from the same community
+_SIGNAL = 0.6  # norm of a class's mean feature vector; the noise has deviation 1 in every column
+_TAIL = 2.5  # exponent of the power law of the degrees
+
+Ints = npt.NDArray[np.int64]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds its options."""
     add = partial(add_option, parser)
-    add("--nodes N", "number of nodes", default=200_000)
-    add("--edges N", "number of edges", default=3_000_000)
+    add("--nodes N", "number of nodes", default=200_000, dest="num_nodes")
+    add("--edges N", "number of edges", default=3_000_000, dest="num_edges")
     add("--dim N", "features of a node", default=128)
-    add("--classes N", "number of classes; each is a community", default=16)
+    text = "number of classes; each is a community"
+    add("--classes N", text, default=16, dest="num_classes")
     add(
         "--dir DIR",
         "write all files to this folder, created if needed, and keep them (default: a temporary "
@@ -40,35 +55,122 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Does everything in one folder, which is deleted at the end unless the user keeps it."""
-    if args.dir is not None:
-        Path(args.dir).mkdir(parents=True, exist_ok=True)
-        check_output_options(args, demo_paths(args.dir))
-        _run_in(Path(args.dir), args)
-        return 0
-    check_output_options(args)
-    temporary = tempfile.TemporaryDirectory(prefix="graphzero-demo-", ignore_cleanup_errors=True)
-    with temporary as folder:
-        _run_in(Path(folder), args)
-    return 0
-
-
-def _run_in(folder: Path, args: argparse.Namespace) -> None:
     from graphzero.api import build  # pyarrow takes long to import
 
     def tell(text: str) -> None:
         if not args.quiet:
             print(text, flush=True)
 
-    tell(f"generating {args.nodes:,} nodes and {args.edges:,} edges in {folder}")
-    files = write_demo(
-        folder,
-        num_nodes=args.nodes,
-        num_edges=args.edges,
-        dim=args.dim,
-        num_classes=args.classes,
-        seed=args.seed,
-    )
-    tell("building a dataset from edges.csv and the .npy files")
-    with build(folder / "dataset", **files, directed=False, progress=shows_progress(args)) as ds:
-        tell(f"training on {ds.num_nodes:,} nodes and {ds.num_edges:,} edges")
-        train_and_print(ds, args)
+    kept = nullcontext(args.dir)
+    temporary = partial(tempfile.TemporaryDirectory, ignore_cleanup_errors=True)
+    with kept if args.dir is not None else temporary(prefix="graphzero-demo-") as name:
+        folder = Path(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        check_output_options(args, demo_paths(folder))
+        tell(f"generating {args.num_nodes:,} nodes and {args.num_edges:,} edges in {folder}")
+        sizes = ("num_nodes", "num_edges", "dim", "num_classes", "seed")
+        files = write_demo(folder, **{size: getattr(args, size) for size in sizes})
+        tell("building a dataset from edges.csv and the .npy files")
+        files |= {"directed": False, "progress": shows_progress(args)}
+        with build(folder / "dataset", **files) as ds:
+            tell(f"training on {ds.num_nodes:,} nodes and {ds.num_edges:,} edges")
+            train_and_print(ds, args)
+    return 0
+
+
+# --- the graph
+
+
+def demo_paths(folder: str | os.PathLike[str]) -> list[Path]:
+    """The files that `write_demo` writes: what a user of graphzero would begin with."""
+    names = ["edges.csv", "features.npy", "labels.npy", *(f"{split}.npy" for split in _SPLITS)]
+    return [Path(folder) / name for name in names]
+
+
+def _edge_blocks(
+    rng: np.random.Generator, labels: Ints, num_classes: int, count: int
+) -> Iterator[Ints]:
+    """Blocks of `count` edges, (n, 2): degrees follow a power law, most ends share a community."""
+    members = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[members], np.arange(num_classes + 1))
+    # How likely each member is to be an edge's end: capped, so that none gets a large share of all.
+    weights = np.minimum(rng.pareto(_TAIL - 1, labels.size) + 1, labels.size**0.5)
+    sums = np.concatenate([[0.0], np.cumsum(weights)])
+
+    def draw(low: Any, high: Any, size: int) -> Ints:
+        """Positions in `members` by weight; `low` and `high` bound the cumulative sum."""
+        after = np.searchsorted(sums, rng.random(size) * (high - low) + low, side="right")
+        positions: Ints = np.minimum(after, members.size) - 1
+        return positions
+
+    for begin in range(0, count, _BLOCK):
+        size = min(_BLOCK, count - begin)
+        source = draw(0.0, sums[-1], size)
+        community = np.searchsorted(starts, source, side="right") - 1
+        inside = rng.random(size) < _INSIDE
+        low = np.where(inside, sums[starts[community]], 0.0)
+        high = np.where(inside, sums[starts[community + 1]], sums[-1])
+        yield members[np.stack([source, draw(low, high, size)], axis=1)]
+
+
+def write_demo(
+    folder: str | os.PathLike[str],
+    *,
+    num_nodes: int = 200_000,
+    num_edges: int = 3_000_000,
+    dim: int = 128,
+    num_classes: int = 16,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Writes ``edges.csv`` and ``.npy`` files of a synthetic graph with communities.
+
+    A node's class is its community. The degrees follow a power law, and seven of ten edges stay
+    within a community. A feature row is the mean of the class plus noise. There is so much noise
+    that a node's own features say little about its class; those of its neighbours say more.
+
+    Parameters
+    ----------
+    folder : path-like
+        Created if it does not exist.
+    num_nodes, num_edges : int
+    dim : int
+        Features of a node.
+    num_classes : int
+    seed : int
+
+    Returns
+    -------
+    dict
+        Arguments of `graphzero.build`: the paths of edges, features, labels and splits.
+
+    Raises
+    ------
+    ValueError
+        If a size is not positive, or there are more classes than nodes.
+    """
+    for name, value in (("num_nodes", num_nodes), ("num_edges", num_edges), ("dim", dim)):
+        as_count(value, name)
+    as_count(num_classes, "num_classes", 2, num_nodes)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    edges, features, of_labels, *splits = demo_paths(folder)
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.arange(num_nodes) % num_classes)
+    with open(edges, "w") as file:
+        file.write("src,dst\n")
+        for pairs in _edge_blocks(rng, labels, num_classes, num_edges):
+            file.write("".join(map("%d,%d\n".__mod__, map(tuple, pairs.tolist()))))
+    means = rng.standard_normal((num_classes, dim))
+    means *= _SIGNAL / np.linalg.norm(means, axis=1, keepdims=True)
+    rows = np.lib.format.open_memmap(features, "w+", np.dtype(np.float32), (num_nodes, dim))
+    for begin in range(0, num_nodes, _BLOCK):
+        part = labels[begin : begin + _BLOCK]
+        noise = rng.standard_normal((part.size, dim), dtype=np.float32)
+        rows[begin : begin + part.size] = means[part] + noise
+    rows.flush()
+    np.save(of_labels, labels)
+    parts = np.split(rng.permutation(num_nodes), [num_nodes * 6 // 10, num_nodes * 8 // 10])
+    for path, nodes in zip(splits, parts, strict=True):
+        np.save(path, np.sort(nodes))
+    by_name = dict(zip(_SPLITS, splits, strict=True))
+    return {"edges": edges, "features": features, "labels": of_labels, "splits": by_name}

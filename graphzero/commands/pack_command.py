@@ -22,6 +22,11 @@ EXAMPLES = """\
   graphzero pack data/ train.pack.gd --epochs 5 --fanouts 15,10,5 --resident 2GB
   graphzero pack typed/ paper.pack.gd --epochs 2 --node-type paper --fanouts 10,5
 """
+# Options that are arguments of `pack`.
+_OF_PACK = (
+    *("epochs", "first_epoch", "resident", "prefetch", "overwrite"),
+    *("batch_size", "shuffle", "drop_last", "seed", "gather"),
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +44,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--epochs N", "number of epochs to pack", required=True)
     add("--first-epoch N", "number of the first epoch", default=0)
-    add("--no-shuffle", "keep the order of the seeds in every epoch")
+    text = "keep the order of the seeds in every epoch"
+    add("--no-shuffle", text, dest="shuffle", action="store_false")
     add("--drop-last", "leave out the last batch of an epoch if it is smaller")
     add("--seed N", "seed of the random choices", default=0)
     add(
@@ -63,17 +69,8 @@ def run(args: argparse.Namespace) -> int:
             args.out,
             seeds_of_split(ds, args.split, args.node_type),
             args.fanouts,
-            epochs=args.epochs,
-            first_epoch=args.first_epoch,
-            resident=args.resident,
-            prefetch=args.prefetch,
-            overwrite=args.overwrite,
+            **{name: getattr(args, name) for name in _OF_PACK},
             progress=shows_progress(args),
-            batch_size=args.batch_size,
-            shuffle=not args.no_shuffle,
-            drop_last=args.drop_last,
-            seed=args.seed,
-            gather=args.gather,
         )
     size = format_bytes(sum(map(os.path.getsize, pack_files(path))))
     print(f"{args.out}: {size}, in {time.perf_counter() - started:.1f} s")

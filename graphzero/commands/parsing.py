@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from types import ModuleType
 from typing import Any
@@ -168,7 +168,7 @@ def describe_direction(graph: Graph | Dataset) -> str:
 
 
 def print_built(path: str, lines: Iterable[str], started: float) -> None:
-    """Prints a summary of a dataset that was built, and the closing lines of its build."""
+    """Prints a summary of a dataset that was written, and the closing lines of its build."""
     with open_dataset(path) as ds:
         nodes, edges = f"{ds.num_nodes:,} nodes", f"{ds.num_edges:,} edges"
         if ds.is_typed:
@@ -223,10 +223,9 @@ def ended_by_signals() -> Iterator[None]:
 
 def as_seconds(text: str) -> float:
     """A positive number of seconds."""
-    try:
+    seconds = 0.0
+    with suppress(ValueError):
         seconds = float(text)
-    except ValueError:
-        seconds = 0.0
     if not 0 < seconds < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
     return seconds
@@ -260,10 +259,8 @@ def as_prefetch(text: str) -> Prefetch:
 
 def _number_or_text(value: str) -> int | float | str:
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             return kind(value)
-        except ValueError:
-            continue
     return value
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from graphzero.commands.parsing import add_order_options, describe_direction, order_options
-from graphzero.units import format_bytes
+from graphzero.commands.parsing import add_order_options, order_options, print_built
 
 HELP = (
     "rewrite a dataset with its nodes in another order, or with other neighbours; ids do not change"
@@ -30,10 +29,6 @@ def run(args: argparse.Namespace) -> int:
     from graphzero.api import reorder  # pyarrow takes long to import
 
     started = time.perf_counter()
-    with reorder(args.dir, **order_options(args)) as ds:
-        size = sum(mapping.size for mapping in ds.mappings)
-        print(
-            f"{args.dir}: {ds.num_nodes:,} nodes in {args.order} order, {describe_direction(ds)}, "
-            f"{format_bytes(size)}, in {time.perf_counter() - started:.1f} s"
-        )
+    reorder(args.dir, **order_options(args)).close()
+    print_built(args.dir, (), started)
     return 0

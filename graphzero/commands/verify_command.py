@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict
 
 from graphzero.commands.parsing import add_option, shows_progress
-from graphzero.report.verify import Verification, verify_path
+from graphzero.report.verify import verify_path
 from graphzero.units import format_bytes
 
 HELP = (
@@ -28,17 +28,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "--json", "print one JSON object")
 
 
-def _print_lines(found: Verification, *, quiet: bool) -> None:
-    faulty = {finding.path for finding in found.findings}
-    for finding in found.findings:
-        print(f"graphzero: {finding}", file=sys.stderr)
-    if quiet:
-        return
-    for path, size in found.files.items():
-        if path not in faulty:
-            print(f"{path}: intact, {format_bytes(size)}")
-
-
 def run(args: argparse.Namespace) -> int:
     """Checks every file, even after a faulty one; returns 1 if any is faulty."""
     found = verify_path(args.path, progress=shows_progress(args))
@@ -46,5 +35,10 @@ def run(args: argparse.Namespace) -> int:
         content = {"ok": not found.findings, **asdict(found)}
         print(json.dumps(content, indent=2))
     else:
-        _print_lines(found, quiet=args.quiet)
+        for finding in found.findings:
+            print(f"graphzero: {finding}", file=sys.stderr)
+        faulty = {finding.path for finding in found.findings}
+        for path, size in found.files.items():
+            if not args.quiet and path not in faulty:
+                print(f"{path}: intact, {format_bytes(size)}")
     return 1 if found.findings else 0

@@ -15,50 +15,32 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.errors import FormatError
+from graphzero.ingest import graph_input, stored
 from graphzero.ingest.edges import EdgeList, read_edges
 from graphzero.ingest.folder import entry_of, folder_lock, recover, replace_dataset
-from graphzero.ingest.graph_input import (
-    GraphInput,
-    final_counts,
-    id_sources,
-    known_counts,
-    naming,
-    open_graph_input,
-    with_nodes,
-)
 from graphzero.ingest.id_map import collect_ids
 from graphzero.ingest.link_split import hold_out, time_bounds, write_link_split
 from graphzero.ingest.lists import (
     NodeOrder,
     graph_layout,
     hot_order,
-    sort_scratch,
     visit_order,
     write_graph,
 )
 from graphzero.ingest.merge import Prepared, prepare_edges, prepare_held_out
 from graphzero.ingest.options import BuildNotes, BuildOptions, Presampler, Progress, WriteOptions
 from graphzero.ingest.row_files import rows_layout, write_edge_rows, write_rows, write_split
-from graphzero.ingest.rows import Rows, count_classes, rows_of_array
+from graphzero.ingest.rows import Rows, as_numbers, count_classes, rows_of_array
 from graphzero.ingest.sort import spooling_near, temp_array
+from graphzero.ingest.sources.table import Column, checked
 from graphzero.ingest.sources.tables import noting_inputs
-from graphzero.ingest.stored import (
-    StoredGraph,
-    open_stored_edge_rows,
-    open_stored_graph,
-    open_stored_order,
-    open_stored_rows,
-)
 from graphzero.store.atomic import require_disk_space
 from graphzero.store.format import (
-    DTYPES,
     FLAG_VECTOR,
     FileWriter,
     Header,
     id_dtype,
     layout,
-    read_header,
     sealed_file,
     verify_file,
 )
@@ -83,7 +65,6 @@ Seeds = npt.NDArray[np.int64]
 
 _CHUNK = 1 << 16
 _MIN_PIECE = 1024
-_PAIR_BYTES = 40  # of temporary files for each edge while rows of edges are put in order
 _NOT_YET = FileEntry("", "")  # a graph file that is still to be written
 
 
@@ -161,7 +142,8 @@ class DatasetWriter:
     def _has_out_graph(self) -> bool:
         return self.manifest.neighbors == "both" and self.manifest.directed
 
-    def _add(self, file: FileWriter) -> FileEntry:
+    def add(self, file: FileWriter) -> FileEntry:
+        """Adds a sealed file to those that are staged."""
         self.staged.append(file)
         return entry_of(file)
 
@@ -169,6 +151,13 @@ class DatasetWriter:
         """The node type that has the lists, and the one that is in them."""
         source, _, target = edge_type
         return (target, source) if self.lists[edge_type].incoming else (source, target)
+
+    def _list_orders(
+        self, edge_type: EdgeType, orders: Mapping[str, NodeOrder]
+    ) -> tuple[NodeOrder, NodeOrder | None]:
+        """The order of the nodes that have the lists; and with types, of those in them."""
+        owners, neighbors = (orders[name] for name in self._list_ends(edge_type))
+        return owners, neighbors if self.manifest.is_typed else None
 
     def _set_node_times(self) -> None:
         """Gives edges the times of the nodes that are in the lists, where these drive sampling."""
@@ -185,22 +174,17 @@ class DatasetWriter:
     def _node_times(self, name: str, attribute: str, memory: int) -> npt.NDArray[np.int64]:
         """The time of each node of a type, by the user's ids.
 
-        Nodes without a row get 0 here: that they lack one is found when the attribute is written.
+        Nodes without a row get 0 here, and rows of nodes that do not exist are left out: both are
+        found when the attribute is written.
         """
         rows, num_nodes = self.nodes[name][attribute], self.manifest.nodes[name].num_nodes
         times = temp_array(self.folder, num_nodes, np.int64, memory)
-        row, most = 0, np.iinfo(np.int64).max
-        with naming(name):
+        column, row = Column(-1, f"value of {attribute!r}", times.dtype), 0
+        with graph_input.naming(name):
             for ids, chunk in rows.chunks(_CHUNK):
-                values = chunk[:, 0]
-                bad = np.flatnonzero((ids >= num_nodes) | (values > most))
-                if len(bad):
-                    at = int(bad[0])
-                    raise ValueError(
-                        f"{rows.name}, {rows.locate(row + at)}: node {ids[at]} with time "
-                        f"{values[at]}: ids go up to {num_nodes - 1}, times up to {most}"
-                    )
-                times[ids] = values
+                values = checked(as_numbers(chunk[:, 0]), column, rows.table, row)
+                exists = ids < num_nodes
+                times[ids[exists]] = values[exists]
                 row += len(ids)
         return times
 
@@ -211,46 +195,47 @@ class DatasetWriter:
         file after the other.
         """
         options, manifest = self.options, self.manifest
-        needed, sorts, copies = 0, [0], [0]
+        orders = {name: NodeOrder(table.num_nodes) for name, table in manifest.nodes.items()}
+        needed, copies = 0, []
         num_graphs = 1 + self._has_out_graph + (options.presampler is not None and not self.sampled)
         for edge_type, edges in self.lists.items():
-            owners, neighbors = (
-                NodeOrder(manifest.nodes[name].num_nodes) for name in self._list_ends(edge_type)
-            )
-            header = graph_layout(edges, owners, neighbors if manifest.is_typed else None)
+            header = graph_layout(edges, *self._list_orders(edge_type, orders))
             needed += num_graphs * header.file_bytes
-            sorts.append(sort_scratch(edges, options.sort_memory))
+            copies.append(header.file_bytes)
             for rows in self.edges[edge_type].values():
-                size = rows_layout(rows, edges.num_stored, with_rank=False).file_bytes
-                needed += size
-                copies.append(size + edges.num_stored * _PAIR_BYTES)
+                copies.append(rows_layout(rows, edges.num_stored, with_rank=False).file_bytes)
+                needed += copies[-1]
         num_orders = num_graphs * options.renumbers
         num_orders += options.presampler is not None or bool(self.visits)
         for name, table in manifest.nodes.items():
             needed += num_orders * _ids_layout(table.num_nodes).file_bytes
             for rows in self.nodes[name].values():
-                size = rows_layout(rows, table.num_nodes, with_rank=options.renumbers).file_bytes
-                needed += size
+                header = rows_layout(rows, table.num_nodes, with_rank=options.renumbers)
+                needed += header.file_bytes
                 if options.renumbers or not rows.in_order:
-                    copies.append(size + 4 * table.num_nodes)
-        sorts += [size for size in copies if size > options.rows_memory // 8]
-        require_disk_space(self.folder, needed + max(sorts), "the dataset needs")
+                    copies.append(header.file_bytes)
+        needed += max((size for size in copies if size > options.rows_memory // 8), default=0)
+        require_disk_space(self.folder, needed, "the dataset needs")
 
     def _hot_orders(self) -> dict[str, NodeOrder]:
         """The nodes of each type, hottest first: by occurrences in the lists of all edge types."""
         options = self.options
-        counts = {name: table.num_nodes for name, table in self.manifest.nodes.items()}
+        orders = {n: NodeOrder(table.num_nodes) for n, table in self.manifest.nodes.items()}
         if not options.renumbers:
-            return {name: NodeOrder(count) for name, count in counts.items()}
-        total, orders = sum(counts.values()), {}
+            return orders
         # Presampling needs the rest for the visits and the order that they give.
-        available = options.order_memory // (1 if options.presampler is None else 4)
+        part = 1 if options.presampler is None else 4
         with options.progress.phase("ordering nodes", None):
-            for name, count in counts.items():
-                memory = available * count // total
+            for name, memory in self._memory_by_type(part).items():
                 found = self._occurrences(name, max(_MIN_PIECE, memory // 32))
-                orders[name] = hot_order(self.folder, count, found, memory)
+                orders[name] = hot_order(self.folder, orders[name].num_nodes, found, memory)
         return orders
+
+    def _memory_by_type(self, part: int) -> dict[str, int]:
+        """One part of so many of the memory for orders, divided among the node types."""
+        counts = {name: table.num_nodes for name, table in self.manifest.nodes.items()}
+        memory, total = self.options.order_memory // part, sum(counts.values())
+        return {name: memory * count // total for name, count in counts.items()}
 
     def _occurrences(self, name: str, max_edges: int) -> Iterator[npt.NDArray[Any]]:
         for edge_type, edges in self.lists.items():
@@ -269,7 +254,7 @@ class DatasetWriter:
             for edge_type, path in graphs.items():
                 owners, neighbors = (orders[name] for name in self._list_ends(edge_type))
                 self.lists[edge_type] = replace(
-                    open_stored_graph(path, (owners, neighbors)).edges(),
+                    stored.open_stored_graph(path, (owners, neighbors)).edges(),
                     node_times=self.lists[edge_type].node_times,
                 )
         counts, presampling = self._count_visits(graphs, sampled)
@@ -284,14 +269,11 @@ class DatasetWriter:
 
         The sampler's own memory is not limited.
         """
-        presampler, memory = self.options.presampler, self.options.order_memory // 4
+        presampler = self.options.presampler
         assert presampler is not None
-        total = sum(order.num_nodes for order in orders.values())
         counts = {
-            name: temp_array(
-                self.folder, order.num_nodes, np.uint32, memory * order.num_nodes // total
-            )
-            for name, order in orders.items()
+            name: temp_array(self.folder, orders[name].num_nodes, np.uint32, memory)
+            for name, memory in self._memory_by_type(4).items()
         }
         seeds = _training_seeds(self.folder, self.manifest)
         num_seeds = {n: orders[n].num_nodes if s is None else len(s) for n, s in seeds.items()}
@@ -307,26 +289,20 @@ class DatasetWriter:
 
     def _visit_orders(self, ties: Mapping[str, NodeOrder]) -> dict[str, NodeOrder]:
         """The nodes of each type by descending number of visits, ties as in another order."""
-        total = sum(order.num_nodes for order in ties.values())
-        memory = self.options.order_memory // 2
         with self.options.progress.phase("ordering nodes", None):
             return {
-                name: visit_order(
-                    self.folder, self.visits[name], order, memory * order.num_nodes // total
-                )
-                for name, order in ties.items()
+                name: visit_order(self.folder, self.visits[name], ties[name], memory)
+                for name, memory in self._memory_by_type(2).items()
             }
 
     def _graphs(self, orders: Mapping[str, NodeOrder]) -> dict[EdgeType, FileWriter]:
         """A graph file for each edge type, one after the other; frees their edges."""
         files: dict[EdgeType, FileWriter] = {}
         for edge_type, edges in self.lists.items():
-            owners, neighbors = (orders[name] for name in self._list_ends(edge_type))
             files[edge_type] = write_graph(
                 self.folder / self.manifest.layout.graph(edge_type),
                 edges,
-                owners,
-                neighbors if self.manifest.is_typed else None,
+                *self._list_orders(edge_type, orders),
                 memory=self.options.sort_memory,
                 progress=self.options.progress,
             )
@@ -336,8 +312,8 @@ class DatasetWriter:
     def _out_graph(self, graph: FileWriter, orders: Mapping[str, NodeOrder]) -> FileEntry:
         """The out-neighbours beside a file of in-neighbours."""
         (order,) = orders.values()
-        edges = open_stored_graph(graph.staged_path, (order, order)).edges()
-        return self._add(
+        edges = stored.open_stored_graph(graph.staged_path, (order, order)).edges()
+        return self.add(
             write_graph(
                 self.folder / self.manifest.layout.out_graph,
                 replace(edges, incoming=False, node_times=self.lists[EDGES].node_times),
@@ -358,10 +334,10 @@ class DatasetWriter:
             ) as file:
                 file.append("rows", order.node_ids)
                 file.append("node_rank", order.node_rank)
-            ids = self._add(file)
+            ids = self.add(file)
 
         def write(path: str, rows: Rows, may_lack_rows: bool = False) -> FileEntry:
-            return self._add(
+            return self.add(
                 write_rows(
                     folder / path,
                     rows,
@@ -374,7 +350,7 @@ class DatasetWriter:
             )
 
         visits = self.visits.get(name)
-        with naming(name):
+        with graph_input.naming(name):
             return replace(
                 self.manifest.nodes[name],
                 ids=ids,
@@ -387,9 +363,9 @@ class DatasetWriter:
 
     def _edges(self, edge_type: EdgeType, graph: FileWriter) -> EdgeTable:
         """The attributes of an edge type, in the order of its lists."""
-        with naming(edge_type):
+        with graph_input.naming(edge_type):
             attributes = {
-                attribute: self._add(
+                attribute: self.add(
                     write_edge_rows(
                         self.folder / self.manifest.layout.edge_rows(edge_type, attribute),
                         rows,
@@ -414,18 +390,15 @@ def _ids_layout(num_nodes: int) -> Header:
     return _vector_layout(num_nodes, id_dtype(num_nodes), "rows", "node_rank")
 
 
-def _training_seeds(folder: Path, manifest: Manifest) -> dict[str, Seeds | None]:
+def _training_seeds(folder: Path, manifest: Manifest) -> Mapping[str, Seeds | None]:
     """Seeds by node type: the splits "train" of the types that have one, else all nodes."""
     splits = {name: table.splits.get("train") for name, table in manifest.nodes.items()}
     if not any(splits.values()):
         return dict.fromkeys(splits)
-    found: dict[str, Seeds | None] = {}
-    for name, path in ((n, entry.resolve(folder)) for n, entry in splits.items() if entry):
-        section = read_header(path).find("rows")
-        if section is None or DTYPES[section.dtype] != np.int64:
-            raise FormatError(f"{path} does not hold a split: build the dataset again")
-        if section.count:
-            found[name] = np.memmap(path, np.int64, "r", section.offset, (section.count,))
+    found = {
+        name: stored.open_stored_split(one.resolve(folder)) for name, one in splits.items() if one
+    }
+    found = {name: seeds for name, seeds in found.items() if len(seeds)}
     if not found:
         raise ValueError("the training split has no nodes to sample from")
     return found
@@ -435,21 +408,23 @@ def _training_seeds(folder: Path, manifest: Manifest) -> dict[str, Seeds | None]
 
 
 def _map_ids(
-    folder: Path, given: GraphInput, options: WriteOptions, staged: list[FileWriter]
-) -> tuple[GraphInput, dict[str, FileEntry]]:
+    folder: Path, given: graph_input.GraphInput, options: WriteOptions, staged: list[FileWriter]
+) -> tuple[graph_input.GraphInput, dict[str, FileEntry]]:
     """The input with numbers in place of the user's ids, and the files that have these."""
     paths = {name: folder / given.layout.of_nodes(name, "id_map") for name in given.nodes}
-    ids = collect_ids(paths, id_sources(given), options.sort_memory, options.progress, staged)
+    ids = collect_ids(
+        paths, graph_input.id_sources(given), options.sort_memory, options.progress, staged
+    )
     for edge_type in given.edges:
         for name in dict.fromkeys((edge_type[0], edge_type[2])):
             note = ids[name].table.described()
             options.notes.add(edge_type, f"{name}: {note}" if name else note)
     files = {name: entry_of(file) for name, file in zip(paths, staged, strict=True)}
-    return with_nodes(given, ids), files
+    return graph_input.with_nodes(given, ids), files
 
 
 def _read_lists(
-    folder: Path, given: GraphInput, options: WriteOptions
+    folder: Path, given: graph_input.GraphInput, options: WriteOptions
 ) -> tuple[dict[EdgeType, Prepared], dict[EdgeType, dict[str, EdgeList]], dict[str, int]]:
     """Reads each edge list once, and merges its edges.
 
@@ -461,13 +436,13 @@ def _read_lists(
     dict of str to int
         Nodes of each type.
     """
-    bounds = known_counts(given)
+    bounds = graph_input.known_counts(given)
     lists: dict[EdgeType, Prepared] = {}
     parts: dict[EdgeType, dict[str, EdgeList]] = {}
     split_at: dict[EdgeType, Any] = {}
     for edge_type, one in given.edges.items():
         first, second = given.ends(edge_type)
-        with naming(edge_type):
+        with graph_input.naming(edge_type):
             edges = read_edges(
                 one.edges,
                 folder,
@@ -492,13 +467,15 @@ def _read_lists(
             parts[edge_type] = found
             sizes = ", ".join(f"{len(edges):,} in {name}" for name, edges in found.items())
             options.notes.add(edge_type, f"edges are split: {sizes}")
-    final = final_counts(given, bounds, {name: one.edges for name, one in lists.items()})
+    final = graph_input.final_counts(
+        given, bounds, {name: one.edges for name, one in lists.items()}
+    )
     return lists, parts, final
 
 
 def _write_dataset(
     folder: Path,
-    given: GraphInput,
+    given: graph_input.GraphInput,
     wanted: BuildOptions,
     options: WriteOptions,
     staged: list[FileWriter],
@@ -514,7 +491,7 @@ def _write_dataset(
         types: str | EdgeType, splits: Mapping[str, Any], count: int, **of: Any
     ) -> dict[str, FileEntry]:
         memory, found = options.column_memory, {}
-        with naming(types):
+        with graph_input.naming(types):
             for name, value in splits.items():
                 path = folder / files.split(types, name)
                 found[name] = add(write_split(path, name, value, count, memory=memory, **of))
@@ -527,7 +504,7 @@ def _write_dataset(
     nodes: dict[str, NodeTable] = {}
     for name, one in given.nodes.items():
         splits, labels = write_splits(name, one.splits, counts[name]), one.attributes.get("y")
-        with naming(name):
+        with graph_input.naming(name):
             num_classes = None if labels is None else count_classes(labels)
         nodes[name] = NodeTable(
             counts[name], splits=splits, num_classes=num_classes, id_map=id_maps.get(name)
@@ -585,7 +562,7 @@ def write_dataset(
     """
     how, folder = options.write_options(), Path(path)
     with spooling_near(folder), noting_inputs() as inputs:
-        given = open_graph_input(options)
+        given = graph_input.open_graph_input(options)
         if options.presample is not None:
             options.presample.check_types(list(given.edges) if given.layout.is_typed else None)
         for edge_type, one in given.edges.items():
@@ -624,12 +601,12 @@ def _write_reordered(
     for name, nodes in earlier.nodes.items():
         file = nodes.ids if earlier.is_typed else earlier.edges[EDGES].graph
         path = None if file is None else file.resolve(folder)
-        orders[name] = open_stored_order(path, nodes.num_nodes)
-    graphs: dict[EdgeType, StoredGraph] = {}
+        orders[name] = stored.open_stored_order(path, nodes.num_nodes)
+    graphs: dict[EdgeType, stored.StoredGraph] = {}
     for edge_type, edges in earlier.edges.items():
         ends = orders[edge_type[0]], orders[edge_type[2]]
         ends = ends[::-1] if earlier.incoming else ends
-        graphs[edge_type] = open_stored_graph(edges.graph.resolve(folder), ends)
+        graphs[edge_type] = stored.open_stored_graph(edges.graph.resolve(folder), ends)
     lists = {edge_type: graph.edges() for edge_type, graph in graphs.items()}
     paths = {edge_type: graph.path for edge_type, graph in graphs.items()}
     sampled = paths
@@ -637,7 +614,7 @@ def _write_reordered(
         lists[EDGES], sampled = replace(lists[EDGES], incoming=manifest.incoming), {}
 
     def rows_of(name: str, entry: FileEntry) -> Rows:
-        return open_stored_rows(entry.resolve(folder), orders[name])
+        return stored.open_stored_rows(entry.resolve(folder), orders[name])
 
     writer = DatasetWriter(
         folder,
@@ -651,7 +628,9 @@ def _write_reordered(
         },
         {
             edge_type: {
-                name: open_stored_edge_rows(entry.resolve(folder), graphs[edge_type])
+                name: stored.open_stored_array(
+                    entry.resolve(folder), graphs[edge_type].header.width
+                )
                 for name, entry in table.attributes.items()
             }
             for edge_type, table in earlier.edges.items()

@@ -5,11 +5,11 @@ Columns are found by their names, or as the user says; never by a guess.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,7 @@ from graphzero.ingest.sources.tables import commented_names, is_table, open_tabl
 from graphzero.store.format import id_dtype
 
 Array = npt.NDArray[Any]
+Read = Callable[[int, int], Array]
 _WEIGHT, _TIME = "weight", "timestamp"
 _MAX_CHUNK_RECORDS = 1 << 20
 _CHUNK = 1 << 16
@@ -57,18 +58,15 @@ _CHUNK = 1 << 16
 def _ends(table: Table, src: str | int | None, dst: str | int | None) -> tuple[int, int]:
     """Positions of the sources and the targets."""
     names, width, name = table.names, table.width, table.name
-    given = [
-        column_index(spec, names, width, role, name)
-        for role, spec in (("src", src), ("dst", dst))
-        if spec is not None
-    ]
-    if len(given) == 1:
-        missing = "src" if src is None else "dst"
+    if (src is None) != (dst is None):
         raise ValueError(
-            f"{name} has {columns_of(table)}: give {missing}= as well, by name or position from 0"
+            f"{name} has {columns_of(table)}: give both src= and dst=, by name or position from 0"
         )
-    if given:
-        return given[0], given[1]
+    if src is not None and dst is not None:
+        return (
+            column_index(src, names, width, "src", name),
+            column_index(dst, names, width, "dst", name),
+        )
     if width < 2:
         raise ValueError(
             f"{name} has one column: an edge list needs a source and a target "
@@ -96,11 +94,6 @@ def _optional(
 ) -> int | None:
     """Position of the weight or timestamp column, None without one."""
     names = table.names
-    if isinstance(spec, str) and names is None and table.width == 2:
-        raise ValueError(
-            f"{table.name} has two columns without names, and none for {role}={spec!r}: name them, "
-            f"in a header or in dictionaries such as {{'src': ..., 'dst': ..., '{role}': ...}}"
-        )
     if spec is not None:
         return column_index(spec, names, table.width, role, table.name)
     found = [index for index in find_known(names or (), known) if index not in taken]
@@ -223,8 +216,7 @@ class EdgeInput:
     def count_of(self, end: int) -> tuple[int, str]:
         """The number of sources (end 0) or targets of a matrix, and how it is known."""
         assert self.shape is not None
-        rows, columns = self.shape
-        return self.shape[end], f"{self.table.name} is a matrix of shape ({rows}, {columns})"
+        return self.shape[end], f"{self.table.name} is a matrix of shape {self.shape}"
 
 
 def edges_of_table(
@@ -377,20 +369,22 @@ def open_edges(
 # Reading
 
 
-class EdgeColumn(Protocol):
-    """One value of every edge, read in pieces."""
+@dataclass(frozen=True)
+class ReadColumn:
+    """One value of every edge, which a function reads, from one position to another."""
 
     dtype: np.dtype[Any]
+    count: int
+    read: Read
 
-    def __len__(self) -> int: ...
-
-    def read(self, begin: int, end: int) -> Array:
-        """Values [begin, end); read-only by convention."""
-        ...
+    def __len__(self) -> int:
+        return self.count
 
     def close(self) -> None:
-        """Frees memory and disk space."""
-        ...
+        """Does nothing: there is nothing to free."""
+
+
+EdgeColumn = TempColumn | ReadColumn
 
 
 @dataclass(frozen=True)
@@ -407,8 +401,9 @@ class EdgeList:
 
     Attributes
     ----------
-    source, target : EdgeColumn of uint32
-    weight, time : EdgeColumn or None
+    columns : mapping of str to EdgeColumn
+        "source" and "target"; "weight" and "time", where edges have them; "position" in the user's
+        edge list, unless record i has position i.
     num_loops : int
         Edges from a node to itself.
     max_ids : (int, int)
@@ -419,42 +414,36 @@ class EdgeList:
         Whether an edge is stored in the list of its target, which then has its source.
     with_edge_ids : bool
         Whether each edge's position in the user's edge list is stored.
-    position : EdgeColumn or None
-        Each edge's position in the user's edge list; None where record i has position i.
     num_user_edges : int or None
         Edges of the user's edge list, where these are entries of neighbour lists, which have both
         directions of an undirected edge already.
     node_times : (N,) int64 or None
-        The time of each node, by the user's ids: that of an entry is its neighbour's. `time` is not
-        used.
+        The time of each node, by the user's ids: that of an entry is its neighbour's. The column
+        "time" is not used.
     removed : (R,) uint64 or None
         Records that are not stored, ascending.
     replaced : mapping of str to object
         By column: ``into(values, begin)`` gives the values of merged edges.
     """
 
-    source: EdgeColumn
-    target: EdgeColumn
-    weight: EdgeColumn | None
-    time: EdgeColumn | None
+    columns: Mapping[str, EdgeColumn]
     num_loops: int
     max_ids: tuple[int, int]
     directed: bool
     incoming: bool
     with_edge_ids: bool
-    position: EdgeColumn | None = None
     num_user_edges: int | None = None
     node_times: npt.NDArray[Any] | None = None
     removed: npt.NDArray[Any] | None = None
     replaced: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.source) - (0 if self.removed is None else len(self.removed))
+        return self.num_records - (0 if self.removed is None else len(self.removed))
 
     @property
     def num_records(self) -> int:
         """Records that can be read, with those that are not stored."""
-        return len(self.source)
+        return len(self.columns["source"])
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -474,7 +463,7 @@ class EdgeList:
     @property
     def has_times(self) -> bool:
         """Whether entries have times."""
-        return self.time is not None or self.node_times is not None
+        return "time" in self.columns or self.node_times is not None
 
     @property
     def num_stored(self) -> int:
@@ -488,18 +477,16 @@ class EdgeList:
         end = min(end, self.num_records)
         found = []
         for name in names:
-            column: EdgeColumn | None = None if name == "record" else getattr(self, name)
-            if column is None:  # numbers of records, which are positions
-                found.append(np.arange(begin, end, dtype=id_dtype(self.num_input_edges)))
-            else:
-                values = column.read(begin, end)
-                found.append(
-                    self.replaced[name].into(values, begin) if name in self.replaced else values
-                )
+            if name in self.columns:
+                values = self.columns[name].read(begin, end)
+            else:  # numbers of records, which are positions
+                values = np.arange(begin, end, dtype=id_dtype(self.num_input_edges))
+            if name in self.replaced:
+                values = self.replaced[name].into(values, begin)
+            found.append(values)
         if self.removed is None:
             return found
-        low, high = np.searchsorted(self.removed, np.array([begin, end], np.uint64)).tolist()
-        gone = (self.removed[low:high] - np.uint64(begin)).astype(np.intp)
+        _, gone = span_of(self.removed, begin, end)
         return [np.delete(array, gone) for array in found] if len(gone) else found
 
     def occurrences(self, max_edges: int) -> Iterator[Array]:
@@ -512,9 +499,14 @@ class EdgeList:
 
     def close(self) -> None:
         """Frees memory and disk space."""
-        for column in (self.source, self.target, self.weight, self.time, self.position):
-            if column is not None:
-                column.close()
+        for column in self.columns.values():
+            column.close()
+
+
+def span_of(ascending: Array, begin: int, end: int) -> tuple[slice, Array]:
+    """Which of ascending numbers are in [begin, end), and how far they are from `begin`."""
+    low, high = np.searchsorted(ascending, np.array([begin, end], np.uint64)).tolist()
+    return slice(low, high), (ascending[low:high] - np.uint64(begin)).astype(np.intp)
 
 
 def _check_bound(ids: Array, bound: IdBound, column: Column, table: Table, record: int) -> None:
@@ -588,12 +580,8 @@ def read_edges(
     table, columns = edges.table, edges.columns
     names = ["source", "target"] + ["weight"] * edges.has_weights + ["time"] * edges.has_times
     dtypes = dict(zip(names, (column.dtype for column in columns), strict=True))
-    of_edges = {
-        name: attribute
-        for name, attribute in (("weight", edges.weight), ("time", edges.time))
-        if attribute is not None
-    }
-    dtypes |= {name: np.dtype("<f4" if name == "weight" else "<i8") for name in of_edges}
+    attributes = (("weight", edges.weight, "<f4"), ("time", edges.time, "<i8"))
+    dtypes |= {name: np.dtype(dtype) for name, one, dtype in attributes if one is not None}
     edge_bytes = sum(dtype.itemsize for dtype in dtypes.values())
     max_records = max(1024, min(_MAX_CHUNK_RECORDS, memory // (4 * edge_bytes)))
     record, num_loops, max_ids = 0, 0, [-1, -1]
@@ -615,13 +603,11 @@ def read_edges(
             num_loops += int(np.count_nonzero(chunk[0] == chunk[1]))
             record += len(chunk[0])
             advance(len(chunk[0]))
-    for name, attribute in of_edges.items():
-        _read_attribute(attribute, edges, stored[name], record)
+    for name, attribute, _ in attributes:
+        if attribute is not None:
+            _read_attribute(attribute, edges, stored[name], record)
     return EdgeList(
-        source=stored["source"],
-        target=stored["target"],
-        weight=stored.get("weight"),
-        time=stored.get("time"),
+        stored,
         num_loops=num_loops,
         max_ids=(max_ids[0], max_ids[1]),
         directed=edges.directed,

@@ -10,7 +10,7 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -97,10 +97,9 @@ def entry_of(file: FileWriter) -> FileEntry:
 
 
 def _is_committed(folder: Path, manifest: Manifest) -> bool:
-    try:
+    with suppress(FileNotFoundError, FormatError):
         return read_manifest(folder) == manifest
-    except (FileNotFoundError, FormatError):
-        return False
+    return False
 
 
 def replace_dataset(
@@ -139,13 +138,6 @@ def replace_dataset(
         for file in staged:
             file.discard()
         raise
-    _commit(folder, manifest, staged, earlier)
-    return manifest
-
-
-def _commit(
-    folder: Path, manifest: Manifest, files: Sequence[FileWriter], earlier: Manifest | None
-) -> None:
     used = {entry.name for entry in manifest.entries()}
     before = [] if earlier is None else earlier.entries()
     obsolete = [entry for entry in before if entry.name not in used]
@@ -158,7 +150,7 @@ def _commit(
         write_manifest(folder, manifest)
     except BaseException:
         if not _is_committed(folder, manifest):
-            for file in files:
+            for file in staged:
                 file.discard()
             if earlier is not None:
                 finish_renames(folder, earlier)
@@ -171,6 +163,7 @@ def _commit(
         raise
     for entry in obsolete:
         (folder / entry.staged).unlink(missing_ok=True)
+    return manifest
 
 
 # --- ranks that build one folder
@@ -227,10 +220,9 @@ def _store_of_ranks() -> Any:
 
 def _content(folder: str) -> str | None:
     """What tells one build of a folder from all others: names in it are random."""
-    try:
+    with suppress(OSError):
         return (Path(folder) / MANIFEST_NAME).read_text()
-    except OSError:
-        return None
+    return None
 
 
 def _first(

@@ -21,7 +21,6 @@ Array = npt.NDArray[Any]
 PARTS = ("train", "val", "test")
 _CHUNK = 1 << 16
 _SAMPLED = 1 << 20  # times, about, among which the bounds are looked for
-_COLUMNS = ("source", "target", "weight", "time")
 
 
 @dataclass(frozen=True)
@@ -120,14 +119,14 @@ def time_bounds(split: LinkSplit, edges: EdgeList) -> Bounds | None:
     """
     if split.by != "time":
         return None
-    if edges.time is None:
+    if "time" not in edges.columns:
         raise ValueError(
             "LinkSplit(by='time') needs a time of each edge: a column that timestamp= names, or an "
             "edge attribute that time_attrs= names, such as 'edge_time'"
         )
     step = edges.num_records // _SAMPLED + 1
     sample = [
-        edges.time.read(begin, min(begin + _CHUNK, edges.num_records))[-begin % step :: step]
+        edges.read(begin, begin + _CHUNK, "time")[0][-begin % step :: step]
         for begin in range(0, edges.num_records, _CHUNK)
     ]
     times = np.sort(np.concatenate([*sample, np.zeros(0 if sample else 1, np.int64)]))
@@ -194,8 +193,8 @@ def hold_out(
     ValueError
         If a part has no edges.
     """
-    names = [name for name in _COLUMNS if getattr(edges, name) is not None]
-    dtypes: dict[str, Any] = {name: getattr(edges, name).dtype for name in names}
+    names = list(edges.columns)
+    dtypes: dict[str, Any] = {name: column.dtype for name, column in edges.columns.items()}
     dtypes["position"] = np.uint64
     columns: dict[str, dict[str, Any]] = {
         part: {name: TempColumn(folder, dtype, memory // 16) for name, dtype in dtypes.items()}
@@ -222,7 +221,7 @@ def hold_out(
                 f"fractions. Edges between the same nodes, or of the same time, are in one part"
             )
     held_out = {
-        part: replace(edges, num_loops=loops[part], **held) for part, held in wanted.items()
+        part: replace(edges, num_loops=loops[part], columns=held) for part, held in wanted.items()
     }
     rest = replace(edges, removed=removed.array(), num_loops=loops["train"])
     return rest, held_out
@@ -234,7 +233,7 @@ def write_link_split(path: Path, edges: EdgeList) -> FileWriter:
     sections: list[tuple[str, Any, int]] = [("rows", "<i8", size)]
     sections += [("source", ends, size), ("target", ends, size)]
     names = ["position", "source", "target"]
-    if edges.time is not None:
+    if "time" in edges.columns:
         sections.append(("time", "<i8", size))
         names.append("time")
     header = layout("features", sections, num_nodes=size, width=1, flags=FLAG_VECTOR)

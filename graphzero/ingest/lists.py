@@ -15,16 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero._core import count_ids, edge_keys, key_neighbors, list_starts
+from graphzero.ingest import sort
 from graphzero.ingest.edges import EdgeList
 from graphzero.ingest.options import Advance, Progress
 from graphzero.ingest.rows import Rows
-from graphzero.ingest.sort import (
-    EdgeSorter,
-    run_length,
-    sorted_pieces,
-    stable_order,
-    temp_array,
-)
 from graphzero.store.format import (
     FLAG_DIRECTED,
     FLAG_INCOMING,
@@ -76,7 +70,7 @@ def hot_order(
     memory : int
         Bytes.
     """
-    counts = temp_array(folder, num_nodes, np.uint64, memory // 2)
+    counts = sort.temp_array(folder, num_nodes, np.uint64, memory // 2)
     for ids in occurrences:
         count_ids(ids, counts)
     return _by_count(folder, counts, None, memory)
@@ -95,7 +89,7 @@ def visit_order(folder: Path, visits: Rows, ties: NodeOrder, memory: int) -> Nod
     memory : int
         Bytes.
     """
-    counts = temp_array(folder, ties.num_nodes, np.uint64, memory // 2)
+    counts = sort.temp_array(folder, ties.num_nodes, np.uint64, memory // 2)
     for ids, numbers in visits.chunks(_CHUNK):
         counts[ties.node_rank[ids]] = numbers[:, 0]
     return _by_count(folder, counts, ties.node_ids, memory)
@@ -120,8 +114,8 @@ def _by_count(
         part <<= np.uint64(bits)
         part |= np.arange(begin, begin + len(part), dtype=np.uint64)
     keys.sort()
-    node_ids = temp_array(folder, num_nodes, np.uint32, memory_each)
-    node_rank = temp_array(folder, num_nodes, np.uint32, memory_each)
+    node_ids = sort.temp_array(folder, num_nodes, np.uint32, memory_each)
+    node_rank = sort.temp_array(folder, num_nodes, np.uint32, memory_each)
     low = np.uint64((1 << bits) - 1)
     for begin in range(0, num_nodes, _CHUNK):
         ids = (keys[begin : begin + _CHUNK] & low).astype(np.uint32)
@@ -135,6 +129,7 @@ def _by_count(
 # The file
 
 
+_COLUMNS = {"edge_ids": "position", "weights": "weight", "times": "time"}  # of an `EdgeList`
 _SHORT = 32  # longer lists are summed one by one, shorter ones side by side
 _ENTRY_BYTES = 96  # of an edge while its list is sorted by time: time, keys, copies, permutations
 _MIN_ENTRIES = 1024
@@ -177,60 +172,33 @@ def _payload_dtypes(edges: EdgeList) -> dict[str, np.dtype[Any]]:
     dtypes: dict[str, np.dtype[Any]] = {}
     if edges.with_edge_ids:
         dtypes["edge_ids"] = id_dtype(edges.num_input_edges)
-    if edges.weight is not None:
-        dtypes["weights"] = edges.weight.dtype
+    if "weight" in edges.columns:
+        dtypes["weights"] = edges.columns["weight"].dtype
     if edges.has_times:
         dtypes["times"] = np.dtype(np.int64)
     return dtypes
-
-
-def _run_edges(edges: EdgeList, memory: int) -> int:
-    """Edges that can be sorted at once."""
-    dtypes = list(_payload_dtypes(edges).values())
-    return run_length(dtypes, memory // 2 if edges.needs_mirrors else memory)
-
-
-def _time_memory(edges: EdgeList, memory: int) -> int:
-    """Part of the sort's memory that ordering lists by time may take."""
-    return memory // 4 if edges.has_times else 0
-
-
-def sort_scratch(edges: EdgeList, memory: int) -> int:
-    """Bytes of temporary disk space that the sort takes; 0 where one run is enough.
-
-    Not counted: the runs of lists that are too long to be ordered by time in memory. Their lengths
-    are unknown before the sort.
-    """
-    if len(edges) <= _run_edges(edges, memory - _time_memory(edges, memory)):
-        return 0
-    payload_bytes = sum(dtype.itemsize for dtype in _payload_dtypes(edges).values())
-    return edges.num_stored * (8 + payload_bytes)
 
 
 def _entries(
     edges: EdgeList, begin: int, end: int, owners: NodeOrder, neighbors: NodeOrder
 ) -> tuple[npt.NDArray[np.uint64], tuple[npt.NDArray[Any], ...]]:
     """Keys owner << 32 | neighbor, in stored ids, of some records, and their payload."""
-    names = list(edges.ends)
-    names += ["position"] * edges.with_edge_ids + ["weight"] * (edges.weight is not None)
-    names += ["time"] * (edges.time is not None and edges.node_times is None)
-    owner, neighbor, *payload = edges.read(begin, end, *names)
+    names = [_COLUMNS[name] for name in _payload_dtypes(edges)]
+    if edges.node_times is not None:
+        names.remove("time")
+    owner, neighbor, *payload = edges.read(begin, end, *edges.ends, *names)
     times: list[npt.NDArray[Any]] = []  # of the entries, and of their mirrors
     if edges.node_times is not None:
         ends = (neighbor, owner) if edges.needs_mirrors else (neighbor,)
         times = [edges.node_times[ids] for ids in ends]
-    elif edges.time is not None:
+    elif edges.has_times:
         times = 2 * [payload.pop()]
     keys = edge_keys(owner, neighbor, owners.node_rank, neighbors.node_rank, available_processors())
     if not edges.needs_mirrors:
         return keys, (*payload, *times[:1])
     # A mirror follows its edge, not all edges: parallel edges stay in input order.
-    both = np.empty(2 * len(keys), np.uint64)
-    both[0::2] = keys
-    mirror = both[1::2]
-    np.left_shift(keys, _HALF, out=mirror)
-    keys >>= _HALF
-    mirror |= keys
+    both = np.repeat(keys, 2)
+    np.bitwise_or(keys << _HALF, keys >> _HALF, out=both[1::2])
     payload = [np.repeat(array, 2) for array in payload]
     if times:
         payload.append(np.stack(times, axis=1).reshape(-1))
@@ -253,7 +221,7 @@ def _write_indptr(
 
 def _write_lists(
     file: FileWriter,
-    sorter: EdgeSorter,
+    sorter: sort.EdgeSorter,
     names: list[str],
     time_order: _TimeOrderWriter,
     advance: Advance,
@@ -261,7 +229,7 @@ def _write_lists(
     """Writes the sorted entries, their payload of these names, and the sections derived from it."""
     sums, done, node = _ListSums(), 0, 0
     size = min(_CHUNK, time_order.most_entries) if "times" in names else _CHUNK
-    for keys, payload in sorted_pieces(sorter, size):
+    for keys, payload in sort.sorted_pieces(sorter, size):
         node = _write_indptr(file, keys, done, node, int(keys[-1] >> _HALF) + 1)
         done += len(keys)
         file.append("indices", key_neighbors(keys))
@@ -307,10 +275,10 @@ def write_graph(
         Sealed, not yet published.
     """
     dtypes = _payload_dtypes(edges)
-    time_memory = _time_memory(edges, memory)
+    time_memory = memory // 4 if edges.has_times else 0  # for the order of each list by time
     memory -= time_memory
-    run = _run_edges(edges, memory)
-    sorter = EdgeSorter(path.parent, list(dtypes.values()), memory)
+    run = sort.run_length(list(dtypes.values()), memory // 2 if edges.needs_mirrors else memory)
+    sorter = sort.EdgeSorter(path.parent, list(dtypes.values()), memory)
     with sealed_file(path, graph_layout(edges, owners, neighbors)) as file:
         time_order = _TimeOrderWriter(file, path.parent, time_memory)
         with progress.phase("sorting edges", edges.num_records, "edges") as advance:
@@ -318,8 +286,7 @@ def write_graph(
                 end = min(begin + run, edges.num_records)
                 sorter.spill()
                 keys, payload = _entries(edges, begin, end, owners, neighbors or owners)
-                if len(keys):
-                    sorter.add(keys, payload)
+                sorter.add(keys, payload)
                 advance(end - begin)
         edges.close()
         with progress.phase("writing graph", file.header.width, "edges") as advance:
@@ -328,6 +295,11 @@ def write_graph(
                 file.append("node_ids", owners.node_ids)
                 file.append("node_rank", owners.node_rank)
     return file
+
+
+def _list_begins(sources: npt.NDArray[np.uint64]) -> npt.NDArray[np.intp]:
+    """Where the list of another source begins."""
+    return np.flatnonzero(np.concatenate([[True], sources[1:] != sources[:-1]]))
 
 
 # Sums of weights
@@ -358,8 +330,7 @@ class _ListSums:
         sums = weights.astype(np.float64)
         if int(sources[0]) == self._source:
             sums[0] += self._sum
-        starts = np.flatnonzero(np.diff(sources, prepend=sources[:1]))
-        starts = np.concatenate([[0], starts])
+        starts = _list_begins(sources)
         lengths = np.diff(starts, append=len(sums))
         short = lengths <= _SHORT
         begins, sizes = starts[short], lengths[short]
@@ -377,19 +348,17 @@ class _ListSums:
 
 
 def _time_keys(times: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """Unsigned numbers in the order of signed ones."""
-    keys: npt.NDArray[np.uint64] = times.view(np.uint64) ^ _SIGN
-    return keys
+    """New unsigned numbers in the order of signed ones."""
+    return np.bitwise_xor(times.view(np.uint64), _SIGN)
 
 
 def _order_lists(
     sources: npt.NDArray[np.uint64], times: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
     """Offsets within each of several complete lists, oldest edge first."""
-    starts = np.flatnonzero(sources[1:] != sources[:-1]) + 1
-    starts = np.concatenate([[0], starts])
-    by_time = stable_order(_time_keys(times))
-    order = by_time[stable_order(sources[by_time])].astype(np.int64)
+    starts = _list_begins(sources)
+    by_time = sort.sort_stably(_time_keys(times))
+    order = by_time[sort.sort_stably(sources[by_time])].astype(np.int64)
     order -= np.repeat(starts, np.diff(starts, append=len(sources)))
     return order
 
@@ -412,7 +381,7 @@ class _TimeOrderWriter:
         self.most_entries = max(_MIN_ENTRIES, memory // _ENTRY_BYTES)
         self._file = file
         self._dtype = id_dtype(file.header.width)
-        self._new_runs = partial(EdgeSorter, folder, [self._dtype], memory)
+        self._new_runs = partial(sort.EdgeSorter, folder, [self._dtype], memory)
         self._start(np.uint64(0))
 
     def _start(self, source: np.uint64) -> None:

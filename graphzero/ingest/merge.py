@@ -10,7 +10,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.errors import user_line
-from graphzero.ingest.edges import EdgeColumn, EdgeList
+from graphzero.ingest import sort
+from graphzero.ingest.edges import EdgeColumn, EdgeList, span_of
 from graphzero.ingest.options import Advance, WriteOptions
 from graphzero.ingest.rows import as_numbers, round_to
-from graphzero.ingest.sort import (
-    EdgeSorter,
-    TempColumn,
-    run_length,
-    sorted_columns,
-    sorted_pieces,
-    temp_array,
-)
 from graphzero.store.format import dtype_name
 from graphzero.store.manifest import EDGES, EdgeChanges, EdgeType, SampledBy
 
@@ -97,28 +89,23 @@ class Merging:
             chosen = self.by_name.get(name)
             if chosen is None and not (name == time and self.one in ("sum", "mean")):
                 chosen = self.one
-            needs = {"sum": "numbers", "mean": "a float attribute"}.get(chosen or "")
-            if needs and (dtype == np.bool_ or (chosen == "mean" and dtype.kind in "iu")):
+            if dtype.kind in {"sum": "b", "mean": "biu"}.get(chosen or "", ""):
                 raise ValueError(
-                    f"coalesce={chosen!r} needs {needs}; {name!r} is {dtype_name(dtype)}. "
-                    f"Convert {name!r}, or choose another aggregation of it, such as "
-                    f"coalesce={{{name!r}: 'max'}}"
+                    f"coalesce={chosen!r} is not for {dtype_name(dtype)}: convert {name!r}, or "
+                    f"choose another aggregation of it, such as coalesce={{{name!r}: 'max'}}"
                 )
             how[name] = chosen or "equal"
         return replace(self, how=how, sampled_by=sampled_by, locate=locate)
 
     def conflict(self, name: str, positions: tuple[int, int], values: str) -> ValueError:
         """The error for two edges that become one, and of which an attribute differs."""
-        first, second = positions
-        if self.coalesce:
-            what, other = "have the same ends", "coalesce=False keeps parallel edges"
-        else:
-            what = "are the two directions of one undirected edge"
+        places = [f"{self.locate(at)} (edge {at})" for at in positions]
+        other = "coalesce=False keeps parallel edges"
+        if not self.coalesce:
             other = f"directed=True keeps both directions, each with its own {name!r}"
         return ValueError(
-            f"{self.locate(first)} and {self.locate(second)} (edges {first} and {second}) {what}, "
-            f"and their {name!r} differs: {values}. coalesce={{{name!r}: 'first'}} (or another of "
-            f"{_WAYS}) merges them; {other}"
+            f"{' and '.join(places)} become one edge, and their {name!r} differs: {values}. "
+            f"coalesce={{{name!r}: 'first'}} (or another of {_WAYS}) merges them; {other}"
         )
 
 
@@ -135,11 +122,6 @@ def merge_options(
     ValueError
         For values that these options cannot have, and for edge types that do not exist.
     """
-    if EDGES not in types and reverse is not False and not isinstance(reverse, Mapping):
-        raise ValueError(
-            f"reverse={reverse!r}: name the edge types of a typed graph whose lists have the "
-            f"target first: reverse={{{next(iter(types))!r}: True}}"
-        )
     merging = _by_edge_type(coalesce, "coalesce", types)
     dropping = _by_edge_type(drop_self_loops, "drop_self_loops", types)
     reversing = _by_edge_type(reverse, "reverse", types)
@@ -149,14 +131,14 @@ def merge_options(
         drops = _flag(dropping[edge_type], "drop_self_loops") and edge_type[0] == edge_type[2]
         merges = merging[edge_type]
         by_name = dict(merges) if isinstance(merges, Mapping) else {}
-        merges = True if isinstance(merges, Mapping) else merges
-        for how in [merges] * isinstance(merges, str) + [*by_name.values()]:
+        one = merges if isinstance(merges, str) else None
+        for how in by_name.values() if one is None else [one]:
             if how not in _AGGREGATIONS:
                 raise ValueError(f"coalesce must be one of {_WAYS}, not {how!r}")
-        one = merges if isinstance(merges, str) else None
-        merges = one is not None or _flag(merges, "coalesce", f", one of {_WAYS}, or by attribute")
+        if not isinstance(merges, str | Mapping):
+            merges = _flag(merges, "coalesce", f", one of {_WAYS}, or by attribute")
         reverses = _flag(reversing[edge_type], "reverse")
-        found[edge_type] = Merging(merges, one, by_name, drops, reverses)
+        found[edge_type] = Merging(merges is not False, one, by_name, drops, reverses)
     return found
 
 
@@ -202,9 +184,7 @@ def edge_keys(source: Array, target: Array, undirected: bool = True) -> npt.NDAr
     low, high = source, target
     if undirected:
         low, high = np.minimum(source, target), np.maximum(source, target)
-    keys: npt.NDArray[np.uint64] = low.astype(np.uint64)
-    keys <<= _HALF
-    keys |= high
+    keys: npt.NDArray[np.uint64] = (low.astype(np.uint64) << _HALF) | high
     return keys
 
 
@@ -242,7 +222,7 @@ class MergedEdges:
     def __init__(self, folder: Path, memory: int, num_loops: int) -> None:
         self._folder = folder
         self._memory = memory
-        self._found = [TempColumn(folder, _POSITION, memory // 16) for _ in range(3)]
+        self._found = [sort.TempColumn(folder, _POSITION, memory // 16) for _ in range(3)]
         self.removed = self.kept = self.first = np.empty(0, _POSITION)
         self.num_merged = 0
         self.num_loops = num_loops
@@ -258,36 +238,33 @@ class MergedEdges:
 
     def finish(self) -> None:
         """Sorts what was taken."""
-        self.removed, self.kept = sorted_columns(self._folder, self._found[:2], self._memory)
-        (self.first,) = sorted_columns(self._folder, self._found[2:], self._memory)
+        self.removed, self.kept = sort.sorted_columns(self._folder, self._found[:2], self._memory)
+        (self.first,) = sort.sorted_columns(self._folder, self._found[2:], self._memory)
 
     def group_of(self, begin: int, end: int) -> tuple[Array, Array]:
         """Of the positions [begin, end): those that belong to a group, and its number.
 
         The first ones of groups stand before the others.
         """
-        span = np.array([begin, end], _POSITION)
-        low, high = np.searchsorted(self.first, span).tolist()
-        start, stop = np.searchsorted(self.removed, span).tolist()
-        kept = self.kept[start:stop]
-        merged = kept != _NONE
-        others = np.searchsorted(self.first, kept[merged])
-        positions = np.concatenate([self.first[low:high], self.removed[start:stop][merged]])
-        return positions, np.concatenate([np.arange(low, high), others])
+        first, others = (span_of(which, begin, end)[0] for which in (self.first, self.removed))
+        merged = self.kept[others] != _NONE
+        groups = np.searchsorted(self.first, self.kept[others][merged])
+        positions = np.concatenate([self.first[first], self.removed[others][merged]])
+        return positions, np.concatenate([np.arange(first.start, first.stop), groups])
 
-    def remap(self, positions: TempColumn, memory: int, split: str) -> TempColumn:
+    def remap(self, positions: sort.TempColumn, memory: int, split: str) -> sort.TempColumn:
         """Positions of stored edges, for those of a split: of one stored edge the first, once."""
         if not len(self.removed):
             return positions
-        found = TempColumn(self._folder, np.int64, memory)
-        seen = temp_array(self._folder, len(self.first), np.bool_, memory)
+        found = sort.TempColumn(self._folder, np.int64, memory)
+        seen = sort.temp_array(self._folder, len(self.first), np.bool_, memory)
         changed = 0
         for begin in range(0, len(positions), _CHUNK):
             chunk = positions.read(begin, min(begin + _CHUNK, len(positions))).astype(_POSITION)
             at, removed = _find(self.removed, chunk)
             changed += int(np.count_nonzero(removed))
-            kept = np.where(removed, self.kept[at], chunk)
-            kept = kept[kept != _NONE]
+            chunk[removed] = self.kept[at[removed]]
+            kept = chunk[chunk != _NONE]
             at, is_first = _find(self.first, kept)
             in_group = np.flatnonzero(is_first)
             groups, first = np.unique(at[in_group], return_index=True)
@@ -306,34 +283,29 @@ class MergedEdges:
 
 def _find(ascending: Array, numbers: Array) -> tuple[Array, Array]:
     """Where each number is, and whether it is there."""
-    if not len(ascending):
-        return np.zeros(len(numbers), np.intp), np.zeros(len(numbers), np.bool_)
-    at = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)
-    return at, ascending[at] == numbers
+    at = np.searchsorted(ascending, numbers)
+    return at, np.searchsorted(ascending, numbers, "right") > at
 
 
 def _warn(message: str) -> None:
     warnings.warn(message, UserWarning, stacklevel=user_line())
 
 
-def _paired(
-    folder: Path, edges: EdgeList, memory: int, advance: Advance
-) -> tuple[Array, Array] | None:
+def _paired(folder: Path, edges: EdgeList, memory: int) -> tuple[Array, Array] | None:
     """Positions of all edges to larger ids, and of the same edges in the other direction.
 
     None if some edge, self-loops apart, has no partner.
     """
-    ways = [[TempColumn(folder, np.uint64, memory // 16) for _ in range(2)] for _ in range(2)]
+    ways = [[sort.TempColumn(folder, np.uint64, memory // 16) for _ in range(2)] for _ in range(2)]
     for position, source, target in _ends(edges, _CHUNK):
         ends = edge_keys(source, target)
         for (keys, positions), way in zip(ways, (source < target, source > target), strict=True):
             chosen = np.flatnonzero(way)
             keys.append(ends[chosen])
             positions.append(position[chosen])
-        advance(len(source))
     if len(ways[0][0]) != len(ways[1][0]):
         return None
-    (ups, first), (downs, second) = (sorted_columns(folder, way, memory) for way in ways)
+    (ups, first), (downs, second) = (sort.sorted_columns(folder, way, memory) for way in ways)
     for begin in range(0, len(ups), _CHUNK):
         if not np.array_equal(ups[begin : begin + _CHUNK], downs[begin : begin + _CHUNK]):
             return None
@@ -344,18 +316,17 @@ def _merge_parallel(
     folder: Path, edges: EdgeList, merged: MergedEdges, drops: bool, memory: int, advance: Advance
 ) -> None:
     """Merges the edges of each key into the first one."""
-    run = run_length([_POSITION], memory)
-    sorter = EdgeSorter(folder, [_POSITION], memory)
+    run = sort.run_length([_POSITION], memory)
+    sorter = sort.EdgeSorter(folder, [_POSITION], memory)
     for position, source, target in _ends(edges, run):
         sorter.spill()
         stays = (source != target) | (not drops)
         keys = edge_keys(source, target, undirected=not edges.directed)[stays]
-        if len(keys):
-            sorter.add(keys, (position[stays],))
+        sorter.add(keys, (position[stays],))
         advance(len(source))
     key, kept = np.empty(0, np.uint64), np.empty(0, _POSITION)  # the last edge before
     alone = True  # it was not yet told to be in a group
-    for keys, (position,) in sorted_pieces(sorter, _CHUNK):
+    for keys, (position,) in sort.sorted_pieces(sorter, _CHUNK):
         keys, position = np.concatenate([key, keys]), np.concatenate([kept, position])
         starts = np.ones(len(keys), np.bool_)
         starts[1:] = keys[1:] != keys[:-1]
@@ -374,7 +345,7 @@ def _merge_parallel(
 
 
 def _temp_rows(folder: Path, count: int, width: int, dtype: Any) -> Array:
-    return temp_array(folder, count * width, dtype, _STATE_BYTES).reshape(count, width)
+    return sort.temp_array(folder, count * width, dtype, _STATE_BYTES).reshape(count, width)
 
 
 class _Aggregate:
@@ -426,9 +397,7 @@ class _Aggregate:
 
     def _compare(self, group: Array, position: Array, rows: Array) -> None:
         kept, rows = as_numbers(self._state[0][group]), as_numbers(rows)
-        different = rows != kept
-        if rows.dtype.kind == "f":
-            different &= ~(np.isnan(rows) & np.isnan(kept))
+        different = (rows != kept) & ~(np.isnan(rows) & np.isnan(kept))
         if different.any():
             at, column = np.argwhere(different)[0].tolist()
             positions = int(self._first[group[at]]), int(position[at])
@@ -476,13 +445,11 @@ class MergedRows:
 
     def into(self, rows: Array, begin: int) -> Array:
         """Rows of the edges from `begin` on, with those of merged edges replaced."""
-        span = np.array([begin, begin + len(rows)], _POSITION)
-        low, high = np.searchsorted(self.first, span).tolist()
-        if low == high:
+        which, at = span_of(self.first, begin, begin + len(rows))
+        if not len(at):
             return rows
         found = rows.copy()
-        at = (self.first[low:high] - np.uint64(begin)).astype(np.intp)
-        found[at] = self.rows[low:high].reshape(high - low, *rows.shape[1:])
+        found[at] = self.rows[which].reshape(len(at), *rows.shape[1:])
         return found
 
 
@@ -518,7 +485,7 @@ def _merge_attributes(
     replaced = {
         of: merge(name, column.dtype, 1, _chunks_of(column))
         for of, name in columns.items()
-        if name is not None and (column := getattr(edges, of)) is not None
+        if name is not None and (column := edges.columns.get(of)) is not None
     }
     rows_of = {}
     with options.progress.phase("merging attributes", len(attributes), "attributes") as advance:
@@ -564,24 +531,20 @@ def prepare_edges(
     """
     memory, undirected = options.sort_memory, not edges.directed
     if merging.reverse:
-        swapped: Any = {"source": edges.target, "target": edges.source}
-        edges = replace(edges, max_ids=edges.max_ids[::-1], **swapped)
+        ends = {"source": edges.columns["target"], "target": edges.columns["source"]}
+        edges = replace(edges, columns={**edges.columns, **ends}, max_ids=edges.max_ids[::-1])
     drops = merging.drop_self_loops and edges.num_loops > 0
     share = share_reversed(edges) if undirected else 0.0
-    pairs = None
+    pairs = _paired(folder, edges, memory) if share == 1.0 else None
     merged = MergedEdges(folder, memory, edges.num_loops)
     if edges.removed is not None:  # held out
         merged.remove(edges.removed)
-    begin = partial(options.progress.phase, "merging edges", edges.num_records, "edges")
-    if share == 1.0:
-        with begin() as advance:
-            pairs = _paired(folder, edges, memory, advance)
     if drops:
         merged.num_loops = 0
         for position, source, target in _ends(edges, _CHUNK):
             merged.remove(position[source == target])
     if merging.coalesce:
-        with begin() as advance:
+        with options.progress.phase("merging edges", edges.num_records, "edges") as advance:
             _merge_parallel(folder, edges, merged, drops, memory, advance)
     elif pairs is not None:
         for at in range(0, len(pairs[0]), _CHUNK):
@@ -622,8 +585,7 @@ def prepare_held_out(
     folder: Path, edges: EdgeList, merging: Merging, options: WriteOptions
 ) -> EdgeList:
     """As `prepare_edges` does it with the edges that stay in the graph, which has said it all."""
-    position = edges.position
-    assert position is not None
+    position = edges.columns["position"]
 
     def locate(record: int) -> str:
         return merging.locate(int(position.read(record, record + 1)[0]))

@@ -121,6 +121,7 @@ class TempColumn:
         self._pieces: list[npt.NDArray[Any]] = []
         self._file: TempFile | None = None
         self._length = 0
+        self._written = 0  # bytes in the file
 
     def __len__(self) -> int:
         return self._length
@@ -128,18 +129,16 @@ class TempColumn:
     def append(self, array: npt.NDArray[Any]) -> None:
         """Appends a copy of an array, in the column's dtype."""
         piece = np.asarray(array, dtype=self.dtype)
-        at = self._length * self.dtype.itemsize
         self._length += len(piece)
-        if self._file is None and at + piece.nbytes <= self._memory:
+        if self._file is None and self._length * self.dtype.itemsize <= self._memory:
             self._pieces.append(piece.copy())
             return
-        pieces = [piece]
         if self._file is None:
             self._file = TempFile(self._folder)
-            pieces, self._pieces, at = [*self._pieces, piece], [], 0
-        for one in pieces:
-            self._file.write(one, at)
-            at += one.nbytes
+        for one in (*self._pieces, piece):
+            self._file.write(one, self._written)
+            self._written += one.nbytes
+        self._pieces = []
 
     def read(self, begin: int, end: int) -> npt.NDArray[Any]:
         """Elements [begin, end); read-only by convention."""
@@ -162,7 +161,7 @@ class TempColumn:
     def close(self) -> None:
         """Frees memory and disk space."""
         self._pieces = []
-        self._length = 0
+        self._length = self._written = 0
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -304,13 +303,8 @@ _MIN_RUN = 1024
 _PIECE = 1 << 16
 
 
-def stable_order(keys: Keys) -> npt.NDArray[np.uint32]:
-    """The permutation that sorts 64-bit keys stably; for fewer than 2^32 keys."""
-    return _sort_stably(keys.copy())
-
-
-def _sort_stably(keys: Keys) -> npt.NDArray[np.uint32]:
-    """Sorts keys in place; returns where each one was."""
+def sort_stably(keys: Keys) -> npt.NDArray[np.uint32]:
+    """Sorts 64-bit keys in place, fewer than 2^32; returns where each one was."""
     order = np.arange(len(keys), dtype=np.uint32)
     sort_keys(keys, order, available_processors())
     return order
@@ -342,7 +336,7 @@ class EdgeSorter:
         """Sorts one batch into a run; the keys are sorted in place."""
         self.spill()
         if payload:
-            order = _sort_stably(keys)
+            order = sort_stably(keys)
             payload = tuple(array[order] for array in payload)
         else:
             keys.sort()  # NumPy sorts plain integers with vector instructions
@@ -420,7 +414,7 @@ class EdgeSorter:
         if not self._payload:
             keys.sort()
             return keys, ()
-        order = _sort_stably(keys)
+        order = sort_stably(keys)
         columns = zip(*(piece[1] for piece in pieces), strict=True)
         return keys, tuple(np.concatenate(column)[order] for column in columns)
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.errors import FormatError
-from graphzero.ingest.edges import EdgeList
+from graphzero.ingest.edges import EdgeList, Read, ReadColumn
 from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.rows import Rows, rows_of_array
-from graphzero.ingest.sources.table import MAX_NODES
+from graphzero.ingest.sources.table import MAX_NODES, require_whole
 from graphzero.store.format import (
     DTYPES,
     FLAG_DIRECTED,
@@ -25,61 +23,31 @@ from graphzero.store.format import (
     FLAG_TYPED,
     FLAG_VECTOR,
     Header,
-    Section,
     read_header,
 )
 
 _CHUNK = 1 << 16
 
-Read = Callable[[int, int], npt.NDArray[Any]]
+Array = npt.NDArray[Any]
 
 
-def _read(path: Path, section: Section, begin: int, end: int) -> npt.NDArray[Any]:
-    """Elements [begin, end) of a section; read, not mapped, so that the memory limit holds."""
-    dtype = DTYPES[section.dtype]
-    array = np.fromfile(path, dtype, end - begin, offset=section.offset + begin * dtype.itemsize)
-    if len(array) != end - begin:
-        raise FormatError(f"{path} is truncated in section '{section.name}'")
-    return array
-
-
-def _section(path: Path, header: Header, name: str, count: int) -> Section:
+def _map(path: Path, header: Header, name: str, count: int) -> Array:
     """A section that must be there, with so many elements."""
     section = header.find(name)
     if section is None:
         raise FormatError(f"{path} lacks the section '{name}'")
     if section.count != count:
         raise FormatError(f"{path}: section '{name}' does not fit the counts: build it again")
-    return section
+    if count == 0:
+        return np.empty(0, DTYPES[section.dtype])
+    return np.memmap(path, DTYPES[section.dtype], "r", section.offset, (count,))
 
 
-def _map(path: Path, section: Section) -> npt.NDArray[Any]:
-    dtype = DTYPES[section.dtype]
-    if section.count == 0:
-        return np.empty(0, dtype)
-    return np.memmap(path, dtype, "r", section.offset, (section.count,))
-
-
-def _checked(path: Path, ids: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
+def _checked(path: Path, ids: Array, count: int) -> Array:
     """Ids that must be below the count: a valid checksum does not prove valid ids."""
     if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < count:
         raise FormatError(f"{path} has ids out of range: build the dataset again")
     return ids
-
-
-@dataclass
-class _Column:
-    """One value of every edge, read by a function."""
-
-    dtype: np.dtype[Any]
-    count: int
-    read: Read
-
-    def __len__(self) -> int:
-        return self.count
-
-    def close(self) -> None:
-        """Does nothing: there is nothing to free."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +72,7 @@ class StoredGraph:
         """Whether edges are stored in the given direction only."""
         return bool(self.header.flags & FLAG_DIRECTED)
 
-    def edge_ids(self, begin: int, end: int) -> npt.NDArray[Any]:
+    def edge_ids(self, begin: int, end: int) -> Array:
         """Positions in the user's edge list of the entries [begin, end), int64, checked.
 
         Raises
@@ -112,53 +80,52 @@ class StoredGraph:
         FormatError
             If the file has none, or one is out of range.
         """
-        section = _section(self.path, self.header, "edge_ids", self.header.width)
-        ids = _read(self.path, section, begin, end).astype(np.int64)
-        return _checked(self.path, ids, self.header.num_input_edges)
+        ids = _map(self.path, self.header, "edge_ids", self.header.width)[begin:end]
+        return _checked(self.path, ids.astype(np.int64), self.header.num_input_edges)
 
     def edges(self) -> EdgeList:
         """Every entry of the neighbour lists as an edge, in stored order, in the user's ids."""
         header, is_incoming = self.header, bool(self.header.flags & FLAG_INCOMING)
-        indptr = _map(self.path, _section(self.path, header, "indptr", header.num_nodes + 1))
-        indices = _section(self.path, header, "indices", header.width)
+        indptr = _map(self.path, header, "indptr", header.num_nodes + 1)
 
-        def owners(begin: int, end: int) -> npt.NDArray[Any]:
+        def owners(begin: int, end: int) -> Array:
             entries = np.arange(begin, end, dtype=indptr.dtype)
             return np.searchsorted(indptr, entries, "right") - 1
 
+        neighbors = self._entries("indices")
         ends = [
-            _Column(np.dtype(np.uint32), header.width, self._users(order, read))
-            for order, read in (
-                (self.owners, owners),
-                (self.neighbors, partial(_read, self.path, indices)),
-            )
+            ReadColumn(np.dtype(np.uint32), header.width, self._users(order, read))
+            for order, read in ((self.owners, owners), (self.neighbors, neighbors.read))
         ]
         largest = self.owners.num_nodes - 1, self.neighbors.num_nodes - 1
-        source, target = ends[::-1] if is_incoming else ends
+        sections = {"weight": "weights", "time": "times", "position": "edge_ids"}
         return EdgeList(
-            source=source,
-            target=target,
-            weight=self._values("weights"),
-            time=self._values("times"),
+            {
+                **dict(zip(("source", "target"), ends[::-1] if is_incoming else ends, strict=True)),
+                **{name: self._entries(of) for name, of in sections.items() if header.find(of)},
+            },
             num_loops=0,
             max_ids=largest[::-1] if is_incoming else largest,
             directed=self.is_directed,
             incoming=is_incoming,
             with_edge_ids=header.find("edge_ids") is not None,
-            position=self._values("edge_ids"),
             num_user_edges=header.num_input_edges,
         )
 
-    def _values(self, name: str) -> _Column | None:
-        if self.header.find(name) is None:
-            return None
-        section = _section(self.path, self.header, name, self.header.width)
-        return _Column(DTYPES[section.dtype], section.count, partial(_read, self.path, section))
+    def _entries(self, name: str) -> ReadColumn:
+        """A section that has a value for each entry of the lists."""
+        values = _map(self.path, self.header, name, self.header.width)
+
+        def read(begin: int, end: int) -> Array:
+            require_whole(values)
+            return values[begin:end]
+
+        return ReadColumn(values.dtype, len(values), read)
 
     def _users(self, order: NodeOrder, read: Read) -> Read:
         """The same reader, with the user's ids instead of stored ids; both are checked."""
 
-        def users(begin: int, end: int) -> npt.NDArray[Any]:
+        def users(begin: int, end: int) -> Array:
             out = np.empty(end - begin, np.uint32)
             # In small pieces: a conversion takes several times the memory of its ids.
             for at in range(begin, end, _CHUNK):
@@ -187,9 +154,7 @@ def open_stored_order(path: Path | None, num_nodes: int) -> NodeOrder:
     name = "node_ids" if header.kind == "graph" else "rows"
     if header.kind == "graph" and header.find(name) is None:
         return NodeOrder(num_nodes)
-    ids, rank = (
-        _map(path, _section(path, header, section, num_nodes)) for section in (name, "node_rank")
-    )
+    ids, rank = (_map(path, header, section, num_nodes) for section in (name, "node_rank"))
     return NodeOrder(num_nodes, ids, rank)
 
 
@@ -221,31 +186,39 @@ def open_stored_graph(path: Path, ends: tuple[NodeOrder, NodeOrder] | None = Non
     return StoredGraph(path, header, owners, neighbors)
 
 
-def _open_rows(path: Path, num_rows: int, ids: npt.NDArray[Any] | None, of: str) -> Rows:
-    """The rows of a ``.gd`` file, of which there must be so many."""
+def open_stored_split(path: Path) -> Array:
+    """The ids of a split.
+
+    Raises
+    ------
+    FormatError
+        If the file is damaged.
+    """
     header = read_header(path)
-    if header.num_nodes != num_rows:
-        raise FormatError(f"{path} does not have one row for each {of}: build the dataset again")
-    section = _section(path, header, "rows", num_rows * header.width)
-    shape = header.find("row_shape")
-    row_shape: tuple[int, ...] = () if header.flags & FLAG_VECTOR else (header.width,)
-    if shape is not None:
-        row_shape = tuple(_read(path, shape, 0, shape.count).tolist())
-        if math.prod(row_shape) != header.width:
-            raise FormatError(f"{path}: section 'row_shape' does not fit its rows: build it again")
-    rows = _map(path, section).reshape(num_rows, *row_shape)
-    return rows_of_array(os.fspath(path), rows, ids)
+    ids = _map(path, header, "rows", header.num_nodes)
+    if ids.dtype != np.int64:
+        raise FormatError(f"{path} does not hold a split: build the dataset again")
+    return ids
 
 
-def open_stored_edge_rows(path: Path, graph: StoredGraph) -> Rows:
-    """The rows of a ``.gd`` file of a graph's stored edges, in the order of its lists.
+def open_stored_array(path: Path, num_rows: int, ids: Array | None = None) -> Rows:
+    """The rows of a ``.gd`` file, of which there must be so many, with their ids if there are some.
 
     Raises
     ------
     FormatError
         If the file is damaged, or has another number of rows.
     """
-    return _open_rows(path, graph.header.width, None, "edge")
+    header = read_header(path)
+    if header.num_nodes != num_rows:
+        raise FormatError(f"{path} does not have {num_rows} rows: build the dataset again")
+    rows = _map(path, header, "rows", num_rows * header.width)
+    row_shape: tuple[int, ...] = () if header.flags & FLAG_VECTOR else (header.width,)
+    if (shape := header.find("row_shape")) is not None:
+        row_shape = tuple(_map(path, header, "row_shape", shape.count).tolist())
+        if math.prod(row_shape) != header.width:
+            raise FormatError(f"{path}: section 'row_shape' does not fit its rows: build it again")
+    return rows_of_array(os.fspath(path), rows.reshape(num_rows, *row_shape), ids)
 
 
 def open_stored_rows(path: Path, order: NodeOrder) -> Rows:
@@ -258,13 +231,14 @@ def open_stored_rows(path: Path, order: NodeOrder) -> Rows:
     FormatError
         If the file is damaged, or does not belong to the graph.
     """
-    rank = read_header(path).find("node_rank")
+    header = read_header(path)
+    rank = header.find("node_rank")
     if rank is None:
-        return _open_rows(path, order.num_nodes, None, "node")
-    ranks = _map(path, rank)
+        return open_stored_array(path, order.num_nodes)
+    ranks = _map(path, header, "node_rank", rank.count)
     if order.node_rank is None or not all(
         np.array_equal(ranks[at : at + _CHUNK], order.node_rank[at : at + _CHUNK])
         for at in range(0, max(len(ranks), order.num_nodes), _CHUNK)
     ):
         raise FormatError(f"{path} has another order than the graph: build the dataset again")
-    return _open_rows(path, order.num_nodes, order.node_ids, "node")
+    return open_stored_array(path, order.num_nodes, order.node_ids)
