@@ -245,8 +245,8 @@ def test_torch_files_that_cannot_be_read(
 def test_matrices_that_are_no_edges(refused: Any) -> None:
     csr = MATRIX.tocsr()
     refused(r"edges is a matrix of shape \(4, 6\): .*square.*typed graph", csr[:4])
-    refused("a DIA matrix. .*eliminate_zeros", csr.todia())
-    refused(r"sparse array of shape \(6,\)", sp.coo_array(np.arange(6)))
+    refused("a DIA matrix .*eliminate_zeros", csr.todia())
+    refused(r"matrix of shape \(6,\): edges have two", sp.coo_array(np.arange(6)))
     refused("entry 1: weight -1.5 is negative", -csr)
     refused("the weight has dtype complex128", csr.astype(complex))
     refused(r"num_nodes=7, but edges is a matrix of shape \(6, 6\)", csr, num_nodes=7)
@@ -262,15 +262,16 @@ def test_matrices_that_are_no_edges(refused: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "values", "message"),
     [
-        ("indptr", [0, 3, 2, 5], "must begin one after the other"),
-        ("indptr", [1, 2, 3, 5], "must begin one after the other"),
-        ("indptr", [0, 2, 3, 4], "must begin one after the other"),
-        ("indptr", [0, 2, 3, 6], "must begin one after the other"),
-        ("indptr", [0, 2, 5], r"an array of shape \(3,\) in place of \(4,\)"),
+        ("indptr", [0, 3, 2, 5], "not a valid CSR"),
+        ("indptr", [0, 9, 2, 5], "not a valid CSR"),
+        ("indptr", [1, 2, 3, 5], "not a valid CSR"),
+        ("indptr", [0, 2, 3, 4], "not a valid CSR"),
+        ("indptr", [0, 2, 3, 6], "not a valid CSR"),
+        ("indptr", [0, 2, 5], r"not a valid CSR matrix of shape \(3, 3\): each entry needs"),
         ("indices", [0, 1, 2, 0, 3], "target id 3 is out of range for 3 nodes"),
         ("indices", [0, 1, 2, 0, -1], "-1 is not a target id"),
-        ("data", [1.0, 2.0], r"an array of shape \(2,\) in place of \(5,\)"),
-        ("_shape", (1 << 40, 1 << 40), r"in place of \(1099511627777,\)"),
+        ("data", [1.0, 2.0], "not a valid CSR"),
+        ("_shape", (1 << 40, 1 << 40), "not a valid CSR"),
     ],
 )
 def test_damaged_matrices(refused: Any, name: str, values: Any, message: str) -> None:
