@@ -118,7 +118,7 @@ def test_options_that_do_not_apply_are_refused_by_name(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=f"{option}= is for tables"):
             build_with(tmp_path / "d", where, gz.Source(np.arange(6), **{option: value}))
-        with pytest.raises(ValueError, match="delimiter= is for text files, not for"):
+        with pytest.raises(ValueError, match="delimiter= are for text files, not for"):
             build_with(tmp_path / "d", where, gz.Source(tmp_path / "t.parq", delimiter=";"))
     (tmp_path / "parts").mkdir()
     pq.write_table(pa.table({"src": [0, 1], "dst": [1, 2]}), tmp_path / "parts" / "a.parquet")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, fields
-from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
@@ -23,11 +21,6 @@ FOR_EDGES = ("src", "dst", "weight", "timestamp", "edge_attrs", "header", "delim
 FOR_NODES = ("id_column", "columns", "header", "delimiter")
 FOR_VALUES = ("columns", "header", "delimiter")
 _DELIMITERS = ("auto", "whitespace")  # besides single characters
-_BINARY = (
-    *(".parquet", ".parq", ".pq", ".arrow", ".arrows", ".feather", ".ipc"),
-    *(".npy", ".npz", ".pt", ".pth"),
-)
-_OF_TEXT = ("header", "delimiter")
 _OF_ARRAYS = ("src", "dst", "weight", "timestamp")
 
 
@@ -100,18 +93,6 @@ class Source:
                 f"delimiter must be one character, 'whitespace' or 'auto', not {self.delimiter!r}"
             )
 
-    @property
-    def has_names(self) -> bool:
-        """Whether an option names a column, so that there must be a header."""
-        ends = (self.src, self.dst, self.weight, self.timestamp, self.id_column)
-        found: list[Any] = list(ends)
-        for several in (self.columns, self.edge_attrs):
-            if isinstance(several, Mapping):
-                found += several.values()
-            else:
-                found += several if isinstance(several, list | tuple) else [several]
-        return any(isinstance(one, str) for one in found)
-
     def options(self) -> dict[str, Any]:
         """The options that are not the default, by name."""
         found = {}
@@ -147,15 +128,6 @@ class Source:
                 if option == "edge_attrs" and not self.edge_attrs:
                     continue
                 raise ValueError(f"{what}: {option}= is for tables, such as CSV, not for arrays")
-            if option in _OF_TEXT and self._is_binary():
-                raise ValueError(f"{what}: {option}= is for text files, not for {self.value}")
-
-    def _is_binary(self) -> bool:
-        parts = self.value if isinstance(self.value, list | tuple) else [self.value]
-        return any(
-            not isinstance(part, str | os.PathLike) or Path(part).suffix.lower() in _BINARY
-            for part in parts
-        )
 
 
 def as_source(value: Any) -> Source:

@@ -286,15 +286,18 @@ def open_table(
         Whether the records are read once only. Otherwise a stream is spooled.
     """
     source = as_source(source)
-    value = source.value
-    if not isinstance(value, str | os.PathLike | list | tuple):
-        return open_frame(value, of, once=once)
-    header = source.header
+    value, header = source.value, source.header
     if text_ids and header == "auto":
-        header = True if source.has_names else TEXT_IDS
+        named = (source.src, source.dst, source.id_column, source.columns)
+        header = True if any(isinstance(one, str) for one in named) else TEXT_IDS
     text = {"delimiter": source.delimiter, "header": header, "strict": strict}
-    tables = [_open_file(path, text) for path in files_of(value)]
-    for table in tables:  # of a folder or a pattern, whose name does not say what is in it
+    is_files = isinstance(value, str | os.PathLike | list | tuple)
+    tables: list[Table] = (
+        [_open_file(path, text) for path in files_of(value)]
+        if is_files
+        else [open_frame(value, of, once=once)]
+    )
+    for table in tables:
         if not isinstance(table, CsvTable) and (source.header, source.delimiter) != ("auto",) * 2:
             raise ValueError(f"header= and delimiter= are for text files, not for {table.name}")
     if len(tables) == 1:
