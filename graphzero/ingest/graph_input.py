@@ -13,7 +13,7 @@ from typing import Any
 
 from graphzero.errors import FormatError
 from graphzero.ingest.edges import EdgeInput, EdgeList, IdBound, open_edges
-from graphzero.ingest.id_map import MappedSplit, MappedTable, NodeIds
+from graphzero.ingest.id_map import MappedTable, NodeIds, split_nodes
 from graphzero.ingest.merge import (
     Merging,
     check_attributes,
@@ -481,7 +481,7 @@ def with_nodes(given: GraphInput, ids: Mapping[str, NodeIds]) -> GraphInput:
     nodes = {
         name: NodeInput(
             {key: rows_of(rows, ids[name]) for key, rows in one.attributes.items()},
-            {key: MappedSplit(value, ids[name]) for key, value in one.splits.items()},
+            {key: split_nodes(value, ids[name], key) for key, value in one.splits.items()},
             len(ids[name].table) or None,
         )
         for name, one in given.nodes.items()

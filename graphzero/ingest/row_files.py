@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.errors import FormatError
-from graphzero.ingest.id_map import MappedSplit
 from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.options import Advance, Progress
 from graphzero.ingest.rows import Rows, open_split
@@ -365,9 +364,6 @@ def write_edge_rows(
 
 
 def _split_ids(value: Any, split: str, name: str, count: int, of: str) -> Iterator[Array]:
-    if isinstance(value, MappedSplit):
-        yield from value.pieces(split, name)
-        return
     held = "node ids" if of == "node" else "positions in the edge list"
     rows = open_split(value, split, name, held)
     shown = split if rows.name == split else f"{split} ({rows.name})"
