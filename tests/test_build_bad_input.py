@@ -127,7 +127,6 @@ def test_missing_and_unknown_files(tmp_path, refused):
 
 
 BAD_FEATURES = [
-    ("0\n1\n", "has one column: features are a node id and their values"),
     ("id,x\n0,1\n\n1,2\n\n0,3\n", "line 6: node id 0 has a row already"),
     ("0,1\n1,two\n", "line 2: 'two' is not a number for the feature 0"),
     ("0,1,2\n1,2\n", "line 2: 2 columns, but the first record has 3"),
@@ -399,8 +398,8 @@ def test_a_wrong_number_of_records(tmp_path):
         ),
         ({"nodes": {"paper": np.ones((4, 2)), "author": {}}}, "'paper'.*not a dict of attributes"),
         ({"nodes": {"paper": {"edge_attr": [1] * 4}, "author": {}}}, "'paper'.*'edge_attr'"),
-        ({"nodes": {"": {}, "paper": {}, "author": {}}}, "a node type is ''"),
-        ({"nodes": {3: {}, "paper": {}, "author": {}}}, "a node type is 3"),
+        ({"nodes": {"": {}, "paper": {}, "author": {}}}, "'' is no name of a type"),
+        ({"nodes": {3: {}, "paper": {}, "author": {}}}, "3 is no name of a type"),
         (
             {"nodes": {"\ud800": {"num_nodes": 2}, "paper": {}, "author": {}}},
             "surrogates not allowed",

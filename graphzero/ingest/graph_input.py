@@ -34,7 +34,6 @@ from graphzero.store.manifest import (
 )
 
 _ERRORS = (FormatError, ValueError, IndexError, TypeError)
-_CHUNK = 1 << 16
 _SPLIT_NAME = re.compile(r"[A-Za-z0-9_-]+")
 # So many nodes take 32 MiB, and no more is lost whatever the ids are.
 _ALWAYS_NODES = 1 << 22
@@ -169,43 +168,33 @@ def _untyped(options: BuildOptions) -> ByType:
 def _typed(options: BuildOptions) -> ByType:
     options.check_typed()
     nodes, edges = options.nodes, options.edges
-    if not isinstance(nodes, Mapping) or not nodes:
+    if not (isinstance(nodes, Mapping) and nodes and isinstance(edges, Mapping) and edges):
         raise ValueError(
-            "a typed graph needs nodes={'paper': {'x': ...}, ...}, with every node type that "
-            "edges= names; {} for nodes without attributes"
+            "a typed graph needs nodes={'paper': {'x': ...}, 'author': {}} with every node type, "
+            "and edges={('author', 'writes', 'paper'): ...} with at least one edge type"
         )
-    if not isinstance(edges, Mapping) or not edges:
-        raise ValueError(
-            "a typed graph needs edges={('author', 'writes', 'paper'): ..., ...} with at least "
-            "one edge type"
-        )
-    node_types = {_check_name(name, "a node type"): nodes[name] for name in nodes}
-    edge_types = {_edge_type(key, node_types): edges[key] for key in edges}
-    splits = _by_type(options.splits, "splits", node_types)
-    edge_splits = _by_type(options.edge_splits, "edge_splits", edge_types)
-    return node_types, edge_types, splits, edge_splits
+    for key in edges:
+        _check_edge_type(key, nodes)
+    splits = _by_type(options.splits, "splits", nodes)
+    edge_splits = _by_type(options.edge_splits, "edge_splits", edges)
+    return dict(nodes), dict(edges), splits, edge_splits
 
 
-def _check_name(name: object, what: str) -> str:
-    if not isinstance(name, str) or not name:
-        raise ValueError(f"{what} is {name!r}: it must be a text that is not empty")
-    return name
-
-
-def _edge_type(key: Any, nodes: Mapping[str, Any]) -> EdgeType:
+def _check_edge_type(key: Any, nodes: Mapping[Any, Any]) -> None:
     if not isinstance(key, tuple) or len(key) != 3:
         raise ValueError(
             f"edges= has the key {key!r}: an edge type is (source type, relation, target type)"
         )
-    source, relation, target = (_check_name(name, f"a part of edge type {key!r}") for name in key)
-    for name in (source, target):
+    for name in (*nodes, *key):
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"{name!r} is no name of a type: it must be a text that is not empty")
+    for name in key[::2]:
         if name not in nodes:
             raise ValueError(
                 f"edge type {key!r} has node type {name!r}, which nodes= does not have; it has "
-                f"{', '.join(map(repr, nodes)) or 'none'}. For nodes without attributes, add "
+                f"{', '.join(map(repr, nodes))}. For nodes without attributes, add "
                 f"nodes={{{name!r}: {{}}}}"
             )
-    return source, relation, target
 
 
 def _by_type(splits: Any, option: str, types: Mapping[Any, Any]) -> dict[Any, dict[str, Any]]:
@@ -334,7 +323,7 @@ def _check_options(options: BuildOptions, nodes: Mapping[str, NodeInput]) -> Non
     """Refuses options about attributes of nodes without such attributes."""
     if options.feature_dtype is not None and not any("x" in n.attributes for n in nodes.values()):
         raise ValueError("feature_dtype needs features")
-    has_ids = [rows.id_columns() for one in nodes.values() for rows in one.attributes.values()]
+    has_ids = (not rows.in_order for one in nodes.values() for rows in one.attributes.values())
     if options.id_column is not None and options.id_column is not False and not any(has_ids):
         raise ValueError(
             f"id_column={options.id_column!r} is for features, labels and attributes of nodes in "
@@ -465,7 +454,7 @@ def id_sources(given: GraphInput) -> list[tuple[Table, list[tuple[Column, str]]]
         found.append((one.edges.table, list(zip(columns, given.ends(edge_type), strict=True))))
     for name, nodes in given.nodes.items():
         for rows in nodes.attributes.values():
-            found += [(table, [(column, name)]) for table, column in rows.id_columns()]
+            found.append((rows.table, [(rows.key, name)]))
     return found
 
 
@@ -473,10 +462,8 @@ def with_nodes(given: GraphInput, ids: Mapping[str, NodeIds]) -> GraphInput:
     """The input with nodes in place of the user's ids."""
 
     def rows_of(rows: Rows, of: NodeIds) -> Rows:
-        def change(table: Table, column: Column) -> Table:
-            return MappedTable(table, {column.index: of})
-
-        return rows.with_ids(change, len(of.table), of.table.shown)
+        table = MappedTable(rows.table, {rows.key.index: of})
+        return rows.with_ids(table, len(of.table), of.table.shown)
 
     nodes = {
         name: NodeInput(
@@ -512,10 +499,9 @@ def known_counts(given: GraphInput) -> dict[str, IdBound]:
         if nodes.num_nodes is not None:
             known[name].append((nodes.num_nodes, f"num_nodes{of}={nodes.num_nodes}"))
         with naming(name):
-            counts = {
-                rows.name: rows.count() for rows in nodes.attributes.values() if rows.in_order
-            }
-        known[name] += [(count, f"{what}{of} has {count} rows") for what, count in counts.items()]
+            for rows in nodes.attributes.values():
+                if rows.in_order:
+                    known[name].append((rows.count(), f"{rows.name}{of} has {rows.count()} rows"))
     for edge_type, one in given.edges.items():
         if one.edges.shape is not None:
             for end, name in enumerate(given.ends(edge_type)):
@@ -543,7 +529,7 @@ def final_counts(
         with naming(name):
             count = known[name].count
             if count is None:
-                count = _largest_id(name, nodes, given, lists) + 1
+                count = _count_by_ids(name, nodes, given, lists)
             if not count:
                 tables = [one.edges.table.name for t, one in given.edges.items() if name in t[::2]]
                 raise ValueError(
@@ -556,12 +542,12 @@ def final_counts(
     return found
 
 
-def _largest_id(
+def _count_by_ids(
     name: str, nodes: NodeInput, given: GraphInput, lists: Mapping[EdgeType, EdgeList]
 ) -> int:
-    """The largest id of a type, which must not be far above the number of references to nodes."""
+    """The largest id + 1, which must not be far above the number of references to nodes."""
     counts = [(rows.count(), rows.name) for rows in nodes.attributes.values()]
-    num_references = 0
+    num_references = sum(rows.num_ids for rows in nodes.attributes.values())
     for edge_type, edges in lists.items():
         for end, most in zip(edge_type[::2], edges.max_ids, strict=True):
             if end == name:
@@ -570,23 +556,10 @@ def _largest_id(
                 num_references += edges.num_input_edges
     count, where = max(counts, default=(0, ""))
     if count > max(_ALWAYS_NODES, _NODES_PER_REFERENCE * num_references):
-        num_references += sum(_num_ids(rows) for rows in nodes.attributes.values())
-        if count > _NODES_PER_REFERENCE * num_references:
-            option = "'num_nodes': " if name else "num_nodes="
-            raise ValueError(
-                f"Node ids are too sparse: the largest one, in {where}, is {count - 1:,}, with "
-                f"only {num_references:,} references to nodes. Use ids='map', which takes such ids "
-                f"to 0...N-1; {option}{count} says that there are so many nodes"
-            )
-    return count - 1
-
-
-def _num_ids(rows: Rows) -> int:
-    """Records with a node id."""
-    count = 0
-    for table, column in rows.id_columns():
-        known = table.num_records
-        if known is None:
-            known = sum(len(ids) for (ids,) in table.chunks([column], _CHUNK))
-        count += known
+        option = "'num_nodes': " if name else "num_nodes="
+        raise ValueError(
+            f"Node ids are too sparse: the largest one, in {where}, is {count - 1:,}, with "
+            f"only {num_references:,} references to nodes. Use ids='map', which takes such ids "
+            f"to 0...N-1; {option}{count} says that there are so many nodes"
+        )
     return count

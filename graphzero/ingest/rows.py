@@ -109,6 +109,7 @@ class Rows:
         self._keys = [] if key is None else [id_column(key, "node id")]
         self._values = list(values)
         self._count: int | None = None
+        self.num_ids = 0  # once they are counted
 
     def count(self) -> int:
         """The number of rows, or the largest id + 1; may read all records, once."""
@@ -119,7 +120,10 @@ class Rows:
             if self.in_order:
                 self._count = sum(len(chunk[0]) for chunk in chunks)
             else:
-                self._count = max((int(ids.max()) for (ids,) in chunks if len(ids)), default=-1) + 1
+                self._count = 0
+                for ids in (chunk[0] for chunk in chunks if len(chunk[0])):
+                    self._count = max(self._count, int(ids.max()) + 1)
+                    self.num_ids += len(ids)
         return self._count
 
     def chunks(self, max_rows: int) -> Iterator[tuple[Array, Array]]:
@@ -150,18 +154,16 @@ class Rows:
         array: Array = self.table.columns[self._values[0].index]
         return array if array.flags.c_contiguous else None
 
-    def id_columns(self) -> list[tuple[Table, Column]]:
-        """The column of node ids, with its table."""
-        return [(self.table, key) for key in self._keys]
+    @property
+    def key(self) -> Column:
+        """The column of node ids."""
+        (found,) = self._keys
+        return found
 
-    def with_ids(
-        self, change: Callable[[Table, Column], Table], count: int, user_id: Callable[[int], str]
-    ) -> Rows:
-        """The same rows of a changed table, which has node numbers in place of the user's ids."""
+    def with_ids(self, table: Table, count: int, user_id: Callable[[int], str]) -> Rows:
+        """The same rows of a table that has node numbers in place of the user's ids."""
         found = copy(self)
-        found._count, found.user_id = count, user_id
-        if not self.in_order:
-            found.table = change(self.table, self._keys[0])
+        found.table, found._count, found.user_id = table, count, user_id
         return found
 
     def with_replaced(self, replaced: Any) -> Rows:
@@ -219,34 +221,22 @@ def as_numbers(rows: Array) -> Array:
 
 
 def round_to(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Numbers in a floating dtype, rounded to nearest, ties to even; infinite if too large."""
+    """Numbers in a floating dtype, rounded to nearest, ties to even; infinite if too large.
+
+    float64 becomes bfloat16 by way of float32, as in torch.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         return _to_bfloat16(values) if dtype == BFLOAT16 else values.astype(dtype)
 
 
 def _to_bfloat16(values: Array) -> Array:
-    if values.dtype != np.float32:
-        values = _rounded_to_odd(values.astype(np.float64, copy=False))
-    bits = np.ascontiguousarray(values).view(np.uint32)
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     high = bits >> np.uint32(16)
     # carries into the upper half if above the middle, or at the middle if that half is odd
     rounded = ((bits + (np.uint32(0x7FFF) + (high & np.uint32(1)))) >> np.uint32(16)).astype("<u2")
     is_nan = np.isnan(values)
     rounded[is_nan] = high[is_nan] | np.uint32(0x40)  # else a NaN could lose all its bits
     return rounded.view(BFLOAT16)
-
-
-def _rounded_to_odd(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-    """float64 rounded to odd as float32, so that a second rounding gives the correct result.
-
-    If bits are lost, the last bit is set (Boldo and Melquiond, IEEE Trans. Computers 2008).
-    """
-    single = values.astype(np.float32)
-    back = single.astype(np.float64)
-    bits = single.view(np.uint32)
-    bits -= np.abs(back) > np.abs(values)  # towards zero first
-    bits |= back != values
-    return single
 
 
 def _is_infinite(values: Array) -> npt.NDArray[np.bool_]:
@@ -341,11 +331,6 @@ def open_attribute(
     # The build's own `id_column` is for tables that may have ids.
     if table.width > 1 or id_column is False:
         source = named
-    if name == "x" and table.width < 2 and source.id_column is not False and not _is_list(table):
-        raise ValueError(
-            f"{table.name} has one column: features are a node id and their values; "
-            f"id_column=False says that they are in the order of the nodes, without ids"
-        )
     return rows_of_table(table, _columns_of(table, source, of), name, dtype)
 
 
@@ -430,23 +415,14 @@ def _key(table: Table, id_column: Any) -> int | None:
     if id_column is not None:
         return column_index(id_column, table.names, table.width, "id_column", table.name)
     found = find_known(table.names or (), IDS)
-    has = f"{table.name} has {columns_of(table)}"
-    if len(found) > 1:
-        several = " and ".join(repr(label_of(table.names, index)) for index in found)
-        raise ValueError(
-            f"{has}, of which {several} may each be the node id: name one with id_column="
-        )
-    if table.width == 1 and found:
-        raise ValueError(
-            f"{table.name} has one column, named {label_of(table.names, 0)!r} like node ids: "
-            f"id_column=False says that it has values, in the order of the nodes"
-        )
-    if found or table.width == 1:
-        return found[0] if found else None
+    if table.width == 1 and not found:
+        return None
+    if table.width > 1 and len(found) == 1:
+        return found[0]
     raise ValueError(
-        f"{has}, and nothing says which is the node id: id_column=0 says that the first column has "
-        f"the ids (a name does as well), id_column=False that the records are in the order of the "
-        f"nodes"
+        f"{table.name} has {columns_of(table)}, and it is not clear which is the node id: "
+        f"id_column=0 says that the first column has the ids (a name does as well), "
+        f"id_column=False that the records are in the order of the nodes"
     )
 
 
@@ -473,15 +449,10 @@ def _check_names(table: Table, values: Sequence[int], of: Kind) -> None:
         odd += [values[i] for i in find_known(shown, frozenset(["edgeid", "eid"]))]
     if odd and table.width > 1:
         places = [name if name.strip() else index for index, name in enumerate(names)]
-        kind = "no values of edges"
-        way = ""
-        if of == "node":
-            kind = "no values of nodes, but an index or ids"
-            way = f", or id_column={places[odd[0]]!r} that it has the ids"
         raise ValueError(
-            f"{table.name} has {columns_of(table)}, and {label_of(names, odd[0])!r} is probably "
-            f"{kind}: columns={[places[i] for i in values if i not in odd]} says which columns are "
-            f"values{way}"
+            f"{table.name} has {columns_of(table)}, and {label_of(names, odd[0])!r} is probably an "
+            f"index or ids: columns={[places[i] for i in values if i not in odd]} says which "
+            f"columns are values; of nodes, id_column= says which has the ids"
         )
 
 
@@ -512,11 +483,6 @@ def split_column(table: Table, source: Source, name: str, held: str) -> int:
             f"gz.Source(..., columns=...) says which it is"
         )
     return found[0]
-
-
-def _is_list(table: Table) -> bool:
-    """Whether a table has one column, of lists: these are no ids."""
-    return table.width == 1 and bool(table.dtypes and table.dtypes[0] and table.dtypes[0].shape)
 
 
 def _parsed_as(

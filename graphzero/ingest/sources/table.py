@@ -193,7 +193,6 @@ def columns_of(table: Table) -> str:
 
 
 _EXAMPLES = "src and dst, source and target, from and to, head and tail, u and v"
-_WAY_OUT = "say which two columns are meant with src= and dst=, by name or by position from 0"
 
 
 def _descends(first: str, second: str) -> bool:
@@ -233,19 +232,16 @@ def find_ends(names: Sequence[str], table: str) -> tuple[int, int]:
         If the names do not say it, or say it in two ways.
     """
     normal = [_normal(name) for name in names]
-    has = f"{table} has the columns {describe_columns(names)}"
     pairs = [pair for pair in END_PAIRS if pair[0] in normal and pair[1] in normal]
-    if len(pairs) > 1 or any(normal.count(word) > 1 for pair in pairs for word in pair):
-        raise ValueError(f"{has}, of which several mean the source or the target: {_WAY_OUT}")
-    if pairs:
+    if len(pairs) == 1 and all(normal.count(word) == 1 for word in pairs[0]):
         return normal.index(pairs[0][0]), normal.index(pairs[0][1])
-    if len(names) > 2:
-        raise ValueError(
-            f"{has}, and no pair of names that is recognised ({_EXAMPLES}): {_WAY_OUT}"
-        )
-    if not _fit_in_order(names):
-        raise ValueError(f"{has}, whose names do not fit this order: {_WAY_OUT}")
-    return 0, 1
+    if not pairs and len(names) == 2 and _fit_in_order(names):
+        return 0, 1
+    raise ValueError(
+        f"{table} has the columns {describe_columns(names)}, and not one pair of names that is "
+        f"recognised ({_EXAMPLES}): say which two columns are meant with src= and dst=, by name or "
+        f"by position from 0"
+    )
 
 
 # --- tables
