@@ -364,11 +364,6 @@ def open_edges(
     if not isinstance(array, SparseMatrix):
         is_pyg = is_edge_index or is_tensor(value)
         return _from_array(array, name, **columns, is_edge_index=is_pyg, text_ids=text_ids)
-    if text_ids:
-        raise ValueError(
-            f"{array.name} is a sparse matrix, whose ids are its rows and columns, from 0: leave "
-            f"out ids='map', or give its edges as pairs of ids"
-        )
     usual = {"src": 0, "dst": 1, "weight": 2}
     columns |= {role: at for role, at in usual.items() if columns[role] is None}
     return replace(edges_of_table(array, edge_attrs=[], **columns), shape=array.shape)

@@ -73,11 +73,6 @@ class GraphInput:
         """How the folder is laid out."""
         return Layout(NODES not in self.nodes)
 
-    @property
-    def is_directed(self) -> bool:
-        """Whether edges are stored in the given direction only."""
-        return all(one.edges.directed for one in self.edges.values())
-
     def ends(self, edge_type: EdgeType) -> tuple[str, str]:
         """The node types of the first and the second column of an edge list."""
         source, _, target = edge_type
@@ -201,17 +196,12 @@ def _by_type(splits: Any, option: str, types: Mapping[Any, Any]) -> dict[Any, di
     """From {split: {type: value}} to {type: {split: value}}."""
     found: dict[Any, dict[str, Any]] = {key: {} for key in types}
     for name, by_type in dict(splits or {}).items():
-        if not isinstance(by_type, Mapping):
+        if not isinstance(by_type, Mapping) or not by_type.keys() <= found.keys():
             raise ValueError(
-                f"{option}[{name!r}] must be a dict by type in a typed graph: "
-                f"{option}={{{name!r}: {{{next(iter(types))!r}: ...}}}}"
+                f"{option}[{name!r}] of a typed graph must be a dict by type, of "
+                f"{', '.join(map(repr, types))}, and is {by_type!r:.200}"
             )
         for key, value in by_type.items():
-            if key not in found:
-                raise ValueError(
-                    f"{option}[{name!r}] names {key!r}, which is none of the types "
-                    f"{', '.join(map(repr, types))}"
-                )
             found[key][name] = value
     return found
 
@@ -356,8 +346,8 @@ def _check_names(
     ):
         for name in wanted or ():
             if name not in known:
-                there = f"there are {', '.join(sorted(known))}" if known else "there are none"
-                raise ValueError(f"{option}: there is no {what.format(name)}; {there}")
+                there = ", ".join(sorted(known)) or "none"
+                raise ValueError(f"{option}: no {what.format(name)}; there are {there}")
     for name in {*(weights or ())} & {*(times or ())}:
         raise ValueError(f"{name!r} is in weight_attrs and in time_attrs: it can be one only")
     # Batches of a graph without types have one of each name; and as in PyG, a time is of either.

@@ -18,7 +18,6 @@ from graphzero.ingest.options import FOR_VALUES, Progress, as_source
 from graphzero.ingest.rows import split_column
 from graphzero.ingest.sort import TempFile, close_with_build
 from graphzero.ingest.sources.arrays import known_names, open_id_array
-from graphzero.ingest.sources.sparse_matrix import SparseMatrix
 from graphzero.ingest.sources.table import ArrayTable, Chunk, Column, Table, id_column
 from graphzero.ingest.sources.tables import is_table, open_table
 from graphzero.store.format import FileWriter, sealed_file
@@ -389,7 +388,7 @@ def split_nodes(value: Any, ids: NodeIds, name: str) -> Iterator[Array]:
         at = split_column(table, source, split, "node ids")
     else:
         array = open_id_array(source.value, split, known_names(name, "split"))
-        if isinstance(array, SparseMatrix) or array.ndim != 1 or array.dtype == np.bool_:
+        if array.ndim != 1 or array.dtype == np.bool_:
             raise ValueError(
                 f"{split} must be a list: with ids='map' nodes are numbered by their sorted ids, "
                 f"which no mask or matrix can follow; give the ids of its nodes"

@@ -11,6 +11,7 @@ type. Splits of nodes are in ``split/KIND/train.csv.gz`` (``valid``, ``test``), 
 from __future__ import annotations
 
 import csv
+import errno
 import gzip
 import os
 import re
@@ -45,7 +46,6 @@ _KNOWN = {
     "ogbl-wikikg2": (True, "time"),
 }
 _CLASSES_AS_FLOATS = "ogbn-papers100M"
-_NAME = re.compile(r"ogb[nl]-[A-Za-z0-9_-]+")
 _SPLITS = {"train": "train", "valid": "val", "test": "test"}  # OGB's names, and ours
 _ATTRIBUTES = {"node_feat": "x", "node_label": "y", "edge_feat": "edge_attr"}
 _LABELS_AT_ONCE = 1 << 18
@@ -58,11 +58,6 @@ class _Folder:
     """The folder of a dataset, with its ``raw`` and ``split``."""
 
     def __init__(self, path: Path, name: str | None) -> None:
-        if name is not None and _NAME.fullmatch(name) is None:
-            raise ValueError(
-                f"name={name!r} must be that of a dataset for nodes or links, such as "
-                f"'ogbn-arxiv' or 'ogbl-collab'"
-            )
         self.path = path = path.parent if path.name == "raw" else path
         by_folder = re.sub("_", "-", re.sub("_(pyg|dgl)$", "", path.resolve().name), count=1)
         known = (one for one in _KNOWN if one.lower() == by_folder.lower())
@@ -76,15 +71,12 @@ class _Folder:
         """The path of a file that must be there."""
         if path.exists():
             return path
-        way = "get the complete folder of the dataset"
-        if self.name in _KNOWN:
-            kind = "node" if self.name.startswith("ogbn-") else "link"
-            loader = f"{kind.capitalize()}PropPredDataset"
-            way = (
-                f'run python -c "from ogb.{kind}proppred import {loader}; '
-                f"{loader}('{self.name}')\""
-            )
-        raise FileNotFoundError(2, f"this file of the dataset is missing: {way}", str(path))
+        raise FileNotFoundError(
+            errno.ENOENT,
+            f"this file of the dataset is missing: get the complete folder, as the ogb package "
+            f"does by NodePropPredDataset({self.name!r}) or LinkPropPredDataset({self.name!r})",
+            str(path),
+        )
 
     def lines(self, path: Path) -> list[list[str]]:
         """The lines of a small compressed file."""

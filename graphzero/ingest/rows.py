@@ -282,10 +282,11 @@ _OF_ONE = {
 def check_attribute_name(name: Any, of: Kind) -> None:
     """Raises a ValueError for a name that an attribute in a mini-batch cannot have."""
     what = f"{of} attribute {name!r}"
-    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-        raise ValueError(f"{what}: the name must be a Python identifier, such as 'year'")
-    if name.startswith("_") or not name.isascii():
-        raise ValueError(f"{what}: the name must begin with a letter, and have ASCII letters only")
+    is_identifier = isinstance(name, str) and name.isidentifier() and name.isascii()
+    if not is_identifier or keyword.iskeyword(name) or name.startswith("_"):
+        raise ValueError(
+            f"{what}: the name must be a Python identifier of ASCII letters, such as 'year'"
+        )
     if name in RESERVED:
         raise ValueError(f"{what}: a mini-batch has something else of this name: choose another")
     other: Kind = "edge" if of == "node" else "node"
@@ -358,20 +359,11 @@ def _open_arrays(value: Any, label: str, names: Sequence[str], dtype: np.dtype[A
         where = f"{label}[{i}]" if several else label
         where = os.fspath(one) if isinstance(one, str | os.PathLike) else where
         tables.append(_table_of_array(where, open_array(one, where, names)))
-    for table in tables[1:]:
-        if table.dtypes != tables[0].dtypes:
-            raise ValueError(
-                f"{label}: {table.name} has {_kind_of(table)}, {tables[0].name} has "
-                f"{_kind_of(tables[0])}: the parts of one attribute must be alike"
-            )
+    if any(table.dtypes != tables[0].dtypes for table in tables):
+        kinds = ", ".join(f"{table.dtypes} in {table.name}" for table in tables)
+        raise ValueError(f"{label} has rows of several dtypes or shapes: {kinds:.1000}")
     table = PartTable(label, tables) if several else tables[0]
     return rows_of_table(table, ValueColumns((0,), one=True), "value", dtype)
-
-
-def _kind_of(table: Table) -> str:
-    (kind,) = table.dtypes or ()
-    assert kind is not None
-    return f"rows of shape {kind.shape} and dtype {dtype_name(kind.base)}"
 
 
 def _table_of_array(name: str, array: Any, ids: Array | None = None) -> ArrayTable:

@@ -82,8 +82,7 @@ def _chosen(
     if member is not None:
         if names.count(member) == 1:
             return arrays[names.index(member)]
-        what = "several arrays" if member in names else "no array"
-        raise ValueError(f"{file} has {what} {member!r}; it has {listed:.{_SHOWN}}")
+        raise ValueError(f"{file} has not one array {member!r}; it has {listed:.{_SHOWN}}")
     found = [one for one in arrays if one.name in wanted]
     others = {name for role in _ROLES.values() for name in role} - set(wanted)
     if len(found) == 1:
@@ -211,11 +210,14 @@ def open_edge_array(value: Any, what: str, names: Sequence[str]) -> Array | Spar
     raise ValueError(f"{_name_of(value, what)} has dtype {found.dtype}{hint}")
 
 
-def open_id_array(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
-    """`open_edge_array` for ids as they are: integers of any type, or texts; also a mask."""
+def open_id_array(value: Any, what: str, names: Sequence[str]) -> Array:
+    """`open_array` for ids as they are: integers of any type, or texts; also a mask."""
     found = _open(value, what, names)
     if isinstance(found, SparseMatrix):
-        return found
+        raise ValueError(
+            f"{found.name} is a sparse matrix, whose ids are its rows and columns, from 0: leave "
+            f"out ids='map', or give ids"
+        )
     if isinstance(value, list | tuple) and found.dtype.kind == "f":
         found = np.asarray(value, dtype=object)  # integers of 2^63 and more beside others
     elif found.dtype.kind == "T":  # NumPy's texts of any length

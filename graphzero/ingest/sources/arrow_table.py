@@ -272,8 +272,15 @@ def open_frame(value: Any, of: Literal["node", "edge"], *, once: bool = False) -
     if isinstance(value, types_of("pandas", "DataFrame", "Series")):
         _check_index(value, name, of)
         return _open_pandas(value, name)
-    if isinstance(value, types_of("pyarrow.dataset", "Dataset")):
-        return _open_dataset(value, name)
+    is_dataset = isinstance(value, types_of("pyarrow.dataset", "Dataset"))
+    if is_dataset:
+        # One batch and one file ahead: by default pyarrow reads 16 batches and 4 files.
+        ahead = {"batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
+        return ArrowTable(
+            name,
+            value.schema,
+            lambda names, most: value.to_batches(columns=names, batch_size=most, **ahead),
+        )
     if isinstance(value, pa.RecordBatch):
         value = pa.Table.from_batches([value])
     elif isinstance(value, types_of("polars", "DataFrame")):
@@ -290,20 +297,6 @@ def open_frame(value: Any, of: Literal["node", "edge"], *, once: bool = False) -
         return _stream_table(name, reader.schema, reader, once=once)
     except pa.ArrowException as error:
         raise ValueError(f"{name} cannot be read: {error}") from None
-
-
-def _open_dataset(dataset: Any, name: str) -> ArrowTable:
-    def read(names: list[str], max_records: int) -> Iterator[pa.RecordBatch]:
-        # One batch and one file ahead: by default pyarrow reads 16 batches and 4 files.
-        return dataset.to_batches(  # type: ignore[no-any-return]
-            columns=names,
-            batch_size=max_records,
-            batch_readahead=1,
-            fragment_readahead=1,
-            use_threads=False,
-        )
-
-    return ArrowTable(name, dataset.schema, read)
 
 
 def _stream_table(
