@@ -100,23 +100,12 @@ def test_a_matrix_says_how_many_nodes_each_end_has(tmp_path: Path) -> None:
 # --- what cannot be read
 
 
-OF_02 = r".*graphzero 0\.2, build again .* docs/ingest\.md"
-LOAD_FILE = r"give tensors of safetensors\.torch\.load_file\('d\.safetensors'\)"
-NOT_READ = {
-    "old.gl": OF_02,
-    "old.gd": OF_02,
-    "d.safetensors": LOAD_FILE,
-    "d.safetensors:x": LOAD_FILE,
-}
-
-
-@pytest.mark.parametrize("name", NOT_READ)
+@pytest.mark.parametrize("name", ["d.safetensors", "d.safetensors:x"])
 def test_files_that_are_not_read_name_the_way_out(refused: Any, name: str) -> None:
-    message = rf"^{name.partition(':')[0]} is not read: {NOT_READ[name]}"
+    message = r"^d\.safetensors is not read: give .*safetensors\.torch\.load_file\('d\.safe"
     refused(message, name)
     refused(message, EDGE_INDEX, [name, name])
     refused(message, EDGE_INDEX, weight=name, splits={"train": name})
-    refused(message, EDGE_INDEX, splits={"train": name})
     refused(message, [["a", "b"]], splits={"train": name}, ids="map")
 
 
@@ -184,7 +173,7 @@ def test_npz_that_cannot_be_read(tmp_path: Path, refused: Any) -> None:
         rewrite(path, *changes)
         refused(rf"e\.npz:e is not a complete NumPy array: .*{message}", path)
     np.savez(path, e=np.array([object()]))
-    refused(r"e\.npz:e holds Python objects", path)
+    refused(r"e\.npz:e is not a complete NumPy array", path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("readme.txt", b"text")
     refused(r"e\.npz holds no arrays", path)
@@ -244,7 +233,7 @@ def test_torch_files_that_cannot_be_read(
 @pytest.mark.filterwarnings("ignore:Sparse")
 def test_matrices_that_are_no_edges(refused: Any) -> None:
     csr = MATRIX.tocsr()
-    refused(r"edges is a matrix of shape \(4, 6\): .*square.*typed graph", csr[:4])
+    refused(r"shape \(4, 6\), with 4 rows, but edges is a matrix .* with 6 columns", csr[:4])
     refused("a DIA matrix .*eliminate_zeros", csr.todia())
     refused(r"matrix of shape \(6,\): edges have two", sp.coo_array(np.arange(6)))
     refused("entry 1: weight -1.5 is negative", -csr)

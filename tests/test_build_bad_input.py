@@ -341,7 +341,7 @@ def test_a_wrong_number_of_records(tmp_path):
     ("options", "message"),
     [
         ({"directed": False}, "directed=False.*reverse edge types.*ToUndirected"),
-        ({"neighbors": "both"}, "neighbors='both' is not for typed graphs"),
+        ({"neighbors": "both"}, "neighbors='both' are not for typed graphs"),
         (
             {"features": np.ones((4, 2))},
             "features= is for graphs without types.*nodes={'paper': {'x'",

@@ -138,7 +138,7 @@ def test_bfloat16_comes_in_under_its_name(tmp_path, order, dtype):
 def test_two_nameless_bytes_are_not_taken_for_bfloat16(tmp_path, dtype):
     rows = rounded(some_rows(), "bfloat16")
     np.save(tmp_path / "x.npy", rows.view("V2"))  # as of ml_dtypes
-    with pytest.raises(ValueError, match=r"x\.npy has dtype \|V2, .*give array\.view\("):
+    with pytest.raises(ValueError, match=r"x\.npy has dtype \|V2: it must hold numbers"):
         built(tmp_path, tmp_path / "x.npy", dtype)
     given = np.load(tmp_path / "x.npy", mmap_mode="r").view([("bfloat16", "<u2")])
     assert numbers.as_bits(built(tmp_path, given, dtype)) == numbers.as_bits(rows)

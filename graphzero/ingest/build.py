@@ -195,7 +195,7 @@ class DatasetWriter:
                 if len(bad):
                     at = int(bad[0])
                     raise ValueError(
-                        f"{rows.name}, {rows.locate(row + at)}: node {ids[at]} with time "
+                        f"{rows.name}, {rows.table.locate(row + at)}: node {ids[at]} with time "
                         f"{values[at]}: ids go up to {num_nodes - 1}, times up to {most}"
                     )
                 times[ids] = values

@@ -75,7 +75,7 @@ def _ends(table: Table, src: str | int | None, dst: str | int | None) -> tuple[i
             f"(delimiter= says what stands between them)"
         )
     if names is not None:
-        return find_ends(names, name)
+        return find_ends(table)
     if width > 2:
         raise ValueError(
             f"{name} has {width} columns and no header: give src= and dst= as positions, such as "
@@ -223,8 +223,8 @@ class EdgeInput:
     def count_of(self, end: int) -> tuple[int, str]:
         """The number of sources (end 0) or targets of a matrix, and how it is known."""
         assert self.shape is not None
-        rows, columns = self.shape
-        return self.shape[end], f"{self.table.name} is a matrix of shape ({rows}, {columns})"
+        what = f"of shape {self.shape}, with {self.shape[end]} {('rows', 'columns')[end]}"
+        return self.shape[end], f"{self.table.name} is a matrix {what}"
 
 
 def edges_of_table(

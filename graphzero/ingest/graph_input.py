@@ -14,11 +14,7 @@ from typing import Any
 from graphzero.errors import FormatError
 from graphzero.ingest.edges import EdgeInput, EdgeList, IdBound, open_edges
 from graphzero.ingest.id_map import MappedTable, NodeIds, split_nodes
-from graphzero.ingest.merge import (
-    Merging,
-    check_attributes,
-    merge_options,
-)
+from graphzero.ingest.merge import Merging, check_attributes, merge_options
 from graphzero.ingest.options import FOR_EDGES, BuildOptions, Source
 from graphzero.ingest.rows import Rows, check_attribute_name, open_attribute
 from graphzero.ingest.sources.table import MAX_NODES, Column, Table, checked_count, is_scipy
@@ -151,12 +147,11 @@ def _untyped(options: BuildOptions) -> ByType:
         if values[name] is not None and nodes.get(name) is not None:
             raise ValueError(f"{option}= is nodes[{name!r}]: give one of the two")
     values |= {name: value for name, value in nodes.items() if value is not None}
-    splits, edge_splits = dict(options.splits or {}), dict(options.edge_splits or {})
     return (
         {NODES: {**values, "num_nodes": options.num_nodes}},
         {EDGES: options.edges},
-        {NODES: splits},
-        {EDGES: edge_splits},
+        {NODES: dict(options.splits or {})},
+        {EDGES: dict(options.edge_splits or {})},
     )
 
 
@@ -170,9 +165,12 @@ def _typed(options: BuildOptions) -> ByType:
         )
     for key in edges:
         _check_edge_type(key, nodes)
-    splits = _by_type(options.splits, "splits", nodes)
-    edge_splits = _by_type(options.edge_splits, "edge_splits", edges)
-    return dict(nodes), dict(edges), splits, edge_splits
+    return (
+        dict(nodes),
+        dict(edges),
+        _by_type(options.splits, "splits", nodes),
+        _by_type(options.edge_splits, "edge_splits", edges),
+    )
 
 
 def _check_edge_type(key: Any, nodes: Mapping[Any, Any]) -> None:
@@ -276,23 +274,12 @@ def _open_edges(content: Any, options: BuildOptions) -> tuple[EdgeInput, dict[st
         incoming=options.directed and options.neighbors != "out",
         with_edge_ids=options.edge_ids,
     )
-    if source.shape is not None and source.shape[0] != source.shape[1] and not is_typed:
-        raise ValueError(
-            f"{source.count_of(0)[1]}: edges between nodes of one kind are a square matrix; where "
-            f"rows and columns are different nodes, build a typed graph"
-        )
     rows: dict[str, Rows] = {}
-    num_edges = source.table.num_records
     for name, value in values.items():
         check_attribute_name(name, "edge")
         if value is None:
             continue
-        rows[name] = one = open_attribute(value, name, of="edge")
-        # Found before the long work, where it can be.
-        if num_edges is not None and one.count() != num_edges:
-            raise ValueError(
-                f"{one.name} has {one.count()} rows for {num_edges} edges: every edge needs one"
-            )
+        rows[name] = open_attribute(value, name, of="edge")
     stored = [*rows, *source.attributes, *_columns(source)]
     for name in stored:
         if stored.count(name) > 1:
@@ -402,8 +389,8 @@ def _one(names: list[str], has_column: bool, option: str, attrs: str) -> str | N
 
 def _check_numbers(rows: Rows, name: str, option: str, what: str) -> None:
     """Refuses attributes that cannot drive sampling: other shapes than vectors, other dtypes."""
-    is_float = rows.dtype.kind not in "iub"  # bfloat16 has a kind of its own
-    if not rows.vector or (what == "integers" and is_float):
+    # bfloat16 has a kind of its own.
+    if not rows.vector or (what == "integers" and rows.dtype.kind not in "iub"):
         raise ValueError(
             f"attribute {name!r} has rows of shape {rows.row_shape} and dtype "
             f"{dtype_name(rows.dtype)}, but neighbours are sampled by vectors of {what}: convert "
@@ -444,7 +431,7 @@ def id_sources(given: GraphInput) -> list[tuple[Table, list[tuple[Column, str]]]
         found.append((one.edges.table, list(zip(columns, given.ends(edge_type), strict=True))))
     for name, nodes in given.nodes.items():
         for rows in nodes.attributes.values():
-            found.append((rows.table, [(rows.key, name)]))
+            found.append((rows.table, [(column, name) for column in rows.keys]))
     return found
 
 
@@ -452,7 +439,7 @@ def with_nodes(given: GraphInput, ids: Mapping[str, NodeIds]) -> GraphInput:
     """The input with nodes in place of the user's ids."""
 
     def rows_of(rows: Rows, of: NodeIds) -> Rows:
-        table = MappedTable(rows.table, {rows.key.index: of})
+        table = MappedTable(rows.table, {column.index: of for column in rows.keys})
         return rows.with_ids(table, len(of.table), of.table.shown)
 
     nodes = {

@@ -52,15 +52,10 @@ def _plain(values: Any) -> Any:
     """Ids as int64, uint64 or large_string, whatever holds them."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "OU":
         values = _arrow_array(values.tolist())
-    elif isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
     if not isinstance(values, np.ndarray):
         if values.null_count:
             raise _BadId(pc.index(pc.is_null(values), True).as_py(), "there is no id")
-        if pa.types.is_dictionary(values.type):
-            values = values.dictionary_decode()
-        is_view = hasattr(pa.types, "is_string_view") and pa.types.is_string_view(values.type)
-        if is_view or pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        if str(values.type) in ("string", "large_string", "string_view"):
             return values.cast(pa.large_string())
         values = values.to_numpy(zero_copy_only=False)
     if values.dtype.kind not in "iu":

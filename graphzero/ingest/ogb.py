@@ -148,7 +148,7 @@ def _text_graph(folder: _Folder) -> tuple[ByType, ByType]:
             nodes = {"": {"num_nodes": int(count), **_text_values(raw, "node")}}
         places, labels = {"": raw}, [raw / label]
         if (raw / "species.csv.gz").exists():  # of ogbn-proteins, OGB renames it as it reads it
-            nodes[""]["species"] = _text(raw / "species.csv.gz", id_column=False)
+            nodes[""]["species"] = Source(raw / "species.csv.gz", header=False, id_column=False)
     if folder.name.startswith("ogbn-"):
         for path in labels:
             folder.require(path)
@@ -167,15 +167,11 @@ def _types_with(folder: _Folder, path: Path) -> list[str]:
     return [name for name, value in folder.by_type(path).items() if value.strip() == "True"]
 
 
-def _text(path: Path, **options: Any) -> Source:
-    return Source(path, header=False, **options)
-
-
 def _text_values(folder: Path, of: str) -> Values:
     """Attributes in compressed text: ``node-feat.csv.gz``, ``node_year.csv.gz``."""
-    options = {"id_column": False} if of == "node" else {}
+    options: Values = {"id_column": False} if of == "node" else {}
     return {
-        _attribute(path.name.removesuffix(".csv.gz")): _text(path, **options)
+        _attribute(path.name.removesuffix(".csv.gz")): Source(path, header=False, **options)
         for path in sorted(folder.glob(f"{of}[-_]*.csv.gz"))
     }
 
@@ -261,9 +257,12 @@ def _node_splits(folder: _Folder, split_type: str | None) -> Values:
             return {ours: splits[name] for name, ours in _SPLITS.items()}
     if not folder.is_typed:
         files = {ours: path / f"{name}.csv.gz" for name, ours in _SPLITS.items()}
-        return {ours: _text(folder.require(file)) for ours, file in files.items()}
+        return {ours: Source(folder.require(file), header=False) for ours, file in files.items()}
     types = _types_with(folder, path / "nodetype-has-split.csv.gz")
     return {
-        ours: {kind: _text(folder.require(path / kind / f"{name}.csv.gz")) for kind in types}
+        ours: {
+            kind: Source(folder.require(path / kind / f"{name}.csv.gz"), header=False)
+            for kind in types
+        }
         for name, ours in _SPLITS.items()
     }

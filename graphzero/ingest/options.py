@@ -20,7 +20,6 @@ Column = str | int
 FOR_EDGES = ("src", "dst", "weight", "timestamp", "edge_attrs", "header", "delimiter")
 FOR_NODES = ("id_column", "columns", "header", "delimiter")
 FOR_VALUES = ("columns", "header", "delimiter")
-_DELIMITERS = ("auto", "whitespace")  # besides single characters
 _OF_ARRAYS = ("src", "dst", "weight", "timestamp")
 
 
@@ -87,7 +86,7 @@ class Source:
         if not isinstance(self.header, bool) and self.header != "auto":
             raise ValueError(f"header must be True, False or 'auto', not {self.header!r}")
         if not isinstance(self.delimiter, str) or (
-            self.delimiter not in _DELIMITERS and len(self.delimiter) != 1
+            self.delimiter not in ("auto", "whitespace") and len(self.delimiter) != 1
         ):
             raise ValueError(
                 f"delimiter must be one character, 'whitespace' or 'auto', not {self.delimiter!r}"
@@ -125,8 +124,6 @@ class Source:
                     f"{', '.join(allowed)}"
                 )
             if not is_table and option not in _OF_ARRAYS:
-                if option == "edge_attrs" and not self.edge_attrs:
-                    continue
                 raise ValueError(f"{what}: {option}= is for tables, such as CSV, not for arrays")
 
 
@@ -345,17 +342,12 @@ class BuildOptions:
 
     def check_typed(self) -> None:
         """Raises a ValueError for an option that a graph with types cannot have."""
-        if not self.directed:
+        if not self.directed or self.neighbors not in ("in", "out"):
             raise ValueError(
-                "directed=False is for graphs without types: the edges of an edge type lead from "
-                "one type to another. Add the reverse edge types, as torch_geometric's "
-                "T.ToUndirected does: ('paper', 'rev_writes', 'author') with both rows of "
-                "edge_index exchanged"
-            )
-        if self.neighbors not in ("in", "out"):
-            raise ValueError(
-                f"neighbors={self.neighbors!r} is not for typed graphs: use 'in' or 'out', and add "
-                f"reverse edge types for messages the other way"
+                f"directed={self.directed} and neighbors={self.neighbors!r} are not for typed "
+                f"graphs, which have directed=True and neighbors='in' or 'out'. Add the reverse "
+                f"edge types, as torch_geometric's T.ToUndirected does: ('paper', 'rev_writes', "
+                f"'author') with both rows of edge_index exchanged"
             )
         for option in _UNTYPED_ONLY:
             value = getattr(self, option)

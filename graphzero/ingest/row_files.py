@@ -154,7 +154,7 @@ class _Seen:
         self._row += len(ids)
 
     def _place(self, row: int) -> str:
-        return f"{self._rows.name}, {self._rows.locate(self._row + row)}"
+        return f"{self._rows.name}, {self._rows.table.locate(self._row + row)}"
 
     def check_missing(self, fill_missing: bool) -> None:
         """Warns of nodes without a row, or raises a ValueError."""

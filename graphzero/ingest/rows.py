@@ -32,7 +32,7 @@ from graphzero.ingest.sources.table import (
 )
 from graphzero.ingest.sources.tables import PartTable, is_table, open_table
 from graphzero.ingest.sources.text_table import is_number
-from graphzero.store.format import BFLOAT16, dtype_code, dtype_name
+from graphzero.store.format import BFLOAT16, dtype_name
 
 Array = npt.NDArray[Any]
 _COUNT_ROWS = 1 << 16
@@ -61,6 +61,8 @@ class Rows:
     width : int
         Numbers in a row.
     row_shape : tuple of int
+    keys : list of Column
+        The column of node ids, if there is one.
     in_order : bool
         Whether rows have no ids.
     replaced : object or None
@@ -106,7 +108,7 @@ class Rows:
         self.replaced: Any = None
         self.user_id: Callable[[int], str] = str
         self._own = own
-        self._keys = [] if key is None else [id_column(key, "node id")]
+        self.keys = [] if key is None else [id_column(key, "node id")]
         self._values = list(values)
         self._count: int | None = None
         self.num_ids = 0  # once they are counted
@@ -116,7 +118,7 @@ class Rows:
         if self._count is None and self.in_order:
             self._count = self.table.num_records
         if self._count is None:
-            chunks = self.table.chunks(self._keys or self._values, _COUNT_ROWS)
+            chunks = self.table.chunks(self.keys or self._values, _COUNT_ROWS)
             if self.in_order:
                 self._count = sum(len(chunk[0]) for chunk in chunks)
             else:
@@ -130,8 +132,8 @@ class Rows:
         """Ids (n,) and flattened rows (n, width), in the order of the input."""
         ratio = -(-self._own.itemsize // self.dtype.itemsize)
         row = 0
-        for chunk in self.table.chunks([*self._keys, *self._values], max(1, max_rows // ratio)):
-            parts = [part.reshape(len(part), -1) for part in chunk[len(self._keys) :]]
+        for chunk in self.table.chunks([*self.keys, *self._values], max(1, max_rows // ratio)):
+            parts = [part.reshape(len(part), -1) for part in chunk[len(self.keys) :]]
             rows = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1, dtype=self._own)
             ids = np.arange(row, row + len(rows)) if self.in_order else chunk[0]
             if self.dtype != self._own:
@@ -141,10 +143,6 @@ class Rows:
             yield ids, rows
             row += len(rows)
 
-    def locate(self, row: int) -> str:
-        """The place in the input of a row that was read."""
-        return self.table.locate(row)
-
     @property
     def array(self) -> Array | None:
         """The array that has these very rows, in which others than the next can be read."""
@@ -153,12 +151,6 @@ class Rows:
             return None
         array: Array = self.table.columns[self._values[0].index]
         return array if array.flags.c_contiguous else None
-
-    @property
-    def key(self) -> Column:
-        """The column of node ids."""
-        (found,) = self._keys
-        return found
 
     def with_ids(self, table: Table, count: int, user_id: Callable[[int], str]) -> Rows:
         """The same rows of a table that has node numbers in place of the user's ids."""
@@ -189,10 +181,10 @@ class Rows:
                 misfit = _is_infinite(cast) & ~np.isinf(values)
             if misfit.any():
                 at, column = np.argwhere(misfit)[0].tolist()
+                place = f"{self.name}, {self.table.locate(row + begin + at)}"
                 raise ValueError(
-                    f"{self.name}, {self.locate(row + begin + at)}: {values[at, column]} does not "
-                    f"fit {dtype_name(self.dtype)}: use a wider feature_dtype, or scale the "
-                    f"features"
+                    f"{place}: {values[at, column]} does not fit {dtype_name(self.dtype)}: use a "
+                    f"wider feature_dtype, or scale the features"
                 )
             out[begin : begin + step] = cast
         return out
@@ -344,8 +336,7 @@ def open_split(value: Any, split: str, name: str, held: str) -> Rows:
         return _open_arrays(source.value, split, known_names(name, "split"), None)
     table = open_table(source)
     found = ValueColumns((split_column(table, source, split, held),), one=True)
-    dtype = np.dtype(np.int64) if table.dtypes is None else None
-    return rows_of_table(table, found, "node id", dtype)
+    return rows_of_table(table, found, "node id")
 
 
 def _open_arrays(value: Any, label: str, names: Sequence[str], dtype: np.dtype[Any] | None) -> Rows:
@@ -373,10 +364,6 @@ def _table_of_array(name: str, array: Any, ids: Array | None = None) -> ArrayTab
             f"{name} has shape {array.shape}: it must be (rows, columns), or a vector, or have "
             f"more dimensions, none of them empty"
         )
-    try:
-        dtype_code(array.dtype)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
     return ArrayTable(name, [array] if ids is None else [array, ids], of="row")
 
 
