@@ -100,23 +100,12 @@ def test_a_matrix_says_how_many_nodes_each_end_has(tmp_path: Path) -> None:
 # --- what cannot be read
 
 
-OF_02 = r".*graphzero 0\.2, build again .* docs/ingest\.md"
-LOAD_FILE = r"give tensors of safetensors\.torch\.load_file\('d\.safetensors'\)"
-NOT_READ = {
-    "old.gl": OF_02,
-    "old.gd": OF_02,
-    "d.safetensors": LOAD_FILE,
-    "d.safetensors:x": LOAD_FILE,
-}
-
-
-@pytest.mark.parametrize("name", NOT_READ)
+@pytest.mark.parametrize("name", ["d.safetensors", "d.safetensors:x"])
 def test_files_that_are_not_read_name_the_way_out(refused: Any, name: str) -> None:
-    message = rf"^{name.partition(':')[0]} is not read: {NOT_READ[name]}"
+    message = r"^d\.safetensors is not read: give .*safetensors\.torch\.load_file\('d\.safe"
     refused(message, name)
     refused(message, EDGE_INDEX, [name, name])
     refused(message, EDGE_INDEX, weight=name, splits={"train": name})
-    refused(message, EDGE_INDEX, splits={"train": name})
     refused(message, [["a", "b"]], splits={"train": name}, ids="map")
 
 
@@ -184,7 +173,7 @@ def test_npz_that_cannot_be_read(tmp_path: Path, refused: Any) -> None:
         rewrite(path, *changes)
         refused(rf"e\.npz:e is not a complete NumPy array: .*{message}", path)
     np.savez(path, e=np.array([object()]))
-    refused(r"e\.npz:e holds Python objects", path)
+    refused(r"e\.npz:e is not a complete NumPy array", path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("readme.txt", b"text")
     refused(r"e\.npz holds no arrays", path)
@@ -203,7 +192,7 @@ def test_which_array_is_never_guessed(tmp_path: Path, refused: Any) -> None:
     listed = r"d\.npz has a \(\(2, 4000\) int64\), b \(\(50, 3\) float32\): name the array"
     refused(listed, path)
     refused(listed, EDGE_INDEX, path)
-    refused(r"d\.npz has no array 'c'; it has a \(", EDGE_INDEX, f"{path}:c")
+    refused(r"d\.npz has not one array 'c'; it has a \(", EDGE_INDEX, f"{path}:c")
     np.savez(path, x=np.ones((50, 3)), node_feat=np.ones((50, 4)))
     refused("name the array", EDGE_INDEX, path)
     np.savez(path, edge_index=EDGE_INDEX)
@@ -211,7 +200,7 @@ def test_which_array_is_never_guessed(tmp_path: Path, refused: Any) -> None:
     refused("none.npz", f"{tmp_path / 'none.npz'}:e", kind=FileNotFoundError)
     np.savez(path, a=np.zeros(0), b=np.ones(0))
     rewrite(path, (b"b.npy", 0, b"a.npy"))
-    refused("several arrays 'a'", f"{path}:a")
+    refused("not one array 'a'; it has a .* a ", f"{path}:a")
 
 
 class Other:
@@ -244,9 +233,9 @@ def test_torch_files_that_cannot_be_read(
 @pytest.mark.filterwarnings("ignore:Sparse")
 def test_matrices_that_are_no_edges(refused: Any) -> None:
     csr = MATRIX.tocsr()
-    refused(r"edges is a matrix of shape \(4, 6\): .*square.*typed graph", csr[:4])
-    refused("a DIA matrix. .*eliminate_zeros", csr.todia())
-    refused(r"sparse array of shape \(6,\)", sp.coo_array(np.arange(6)))
+    refused(r"shape \(4, 6\), with 4 rows, but edges is a matrix .* with 6 columns", csr[:4])
+    refused("a DIA matrix .*eliminate_zeros", csr.todia())
+    refused(r"matrix of shape \(6,\): edges have two", sp.coo_array(np.arange(6)))
     refused("entry 1: weight -1.5 is negative", -csr)
     refused("the weight has dtype complex128", csr.astype(complex))
     refused(r"num_nodes=7, but edges is a matrix of shape \(6, 6\)", csr, num_nodes=7)
@@ -262,15 +251,16 @@ def test_matrices_that_are_no_edges(refused: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "values", "message"),
     [
-        ("indptr", [0, 3, 2, 5], "must begin one after the other"),
-        ("indptr", [1, 2, 3, 5], "must begin one after the other"),
-        ("indptr", [0, 2, 3, 4], "must begin one after the other"),
-        ("indptr", [0, 2, 3, 6], "must begin one after the other"),
-        ("indptr", [0, 2, 5], r"an array of shape \(3,\) in place of \(4,\)"),
+        ("indptr", [0, 3, 2, 5], "not a valid CSR"),
+        ("indptr", [0, 9, 2, 5], "not a valid CSR"),
+        ("indptr", [1, 2, 3, 5], "not a valid CSR"),
+        ("indptr", [0, 2, 3, 4], "not a valid CSR"),
+        ("indptr", [0, 2, 3, 6], "not a valid CSR"),
+        ("indptr", [0, 2, 5], r"not a valid CSR matrix of shape \(3, 3\): each entry needs"),
         ("indices", [0, 1, 2, 0, 3], "target id 3 is out of range for 3 nodes"),
         ("indices", [0, 1, 2, 0, -1], "-1 is not a target id"),
-        ("data", [1.0, 2.0], r"an array of shape \(2,\) in place of \(5,\)"),
-        ("_shape", (1 << 40, 1 << 40), r"in place of \(1099511627777,\)"),
+        ("data", [1.0, 2.0], "not a valid CSR"),
+        ("_shape", (1 << 40, 1 << 40), "not a valid CSR"),
     ],
 )
 def test_damaged_matrices(refused: Any, name: str, values: Any, message: str) -> None:

@@ -228,7 +228,7 @@ def test_edge_splits(tmp_path: Path) -> None:
     for wrong, kind, message in (
         ([6], IndexError, "edge split 'train', position 0: edge 6 is out of range for 6 edges"),
         ([True], ValueError, "is a mask of 1 values for 6 edges"),
-        ([0.5], ValueError, "must hold positions in the edge list or a boolean mask"),
+        ([0.5], ValueError, "must be a vector of positions in the edge list, or a boolean mask"),
     ):
         with pytest.raises(kind, match=message):
             build_dataset(tmp_path, EDGES, edge_splits={"train": wrong})

@@ -28,24 +28,15 @@ BAD_EDGES = [
     ("src,dst\n0,1\n", {"header": False}, "line 1: 'src' is not a source id"),
     ("0,1\n,2\n", {}, "line 2: an empty cell is not a source id"),
     ("0,1\n-1,2\n", {}, "line 2: '-1' is not a source id"),
-    ("0,1\n1,NaN\n", {}, "line 2: 'NaN' is not a target id"),
     ("0,1\n1,4294967296\n", {}, "line 2: '4294967296' is not .* from 0 to 4294967295"),
     ("0,1\n1," + "9" * 5000 + "\n", {}, "line 2: '9{60}' is not"),
     ('0,1\n1,"2\n3,4\n', {}, "line 2: '2.3,4.' is not"),
     (MANY + "7,seven\n" + MANY, {}, "line 300001: 'seven' is not a target id"),
-    ("src,dst,weight\n0,1,1\n1,2,nan\n", {}, "line 3: weight nan is not a finite"),
     ("src,dst,weight\n0,1,1\n\n1,2,1e39\n", {}, "line 4: weight inf is not a finite"),
     ("src,dst,weight\n0,1,1\n1,2,heavy\n", {}, "line 3: 'heavy' is not a number for the weight"),
     ("src,dst,time\n0,1,1.5\n", {}, "line 2: '1.5' is not a timestamp"),
     ("src,dst,time\n0,1,9223372036854775808\n", {}, "line 2: '9223372036854775808' is not"),
-    ("0,1\n1,5\n", {"num_nodes": 5}, r"line 2: target id 5 is out of range for 5 nodes"),
     ("0,1\n1,5\n", {"features": np.ones((5, 1))}, r"line 2: target id 5 .*\(features has 5 rows\)"),
-    ("0,1\n", {"src": "from"}, "has no header: give src as a position, not as 'from'"),
-    ("a,b\n0,1\n", {"src": "from"}, "has no column 'from' for src; it has a, b"),
-    ("a,a\n0,1\n", {"src": "a"}, "more than one column 'a'"),
-    ("0,1\n", {"dst": 2}, "has 2 columns, so dst=2 does not exist"),
-    ("0,1\n", {"src": 0, "dst": 0}, "name one column twice"),
-    ("0,1\n", {"weight": np.ones(1)}, r"weight=array\(\[1\.\]\): give the name of the column"),
     ("0\x001\n", {}, "is not a text file"),
 ]  # fmt: skip
 
@@ -57,35 +48,14 @@ def test_csv_edges(tmp_path, refused, text, options, message):
 
 
 @pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({"src": [0, 1], "dst": [1, 1 << 32]}, "record 1: 4294967296 is not a target id"),
-        ({"src": [0.0, 1.0], "dst": [1, 2]}, "source id has dtype float64"),
-        ({"src": ["0", "1"], "dst": [1, 2]}, "source id has type string"),
-        ({"src": [0, 1]}, "has one column"),
-        ({"src": [0], "dst": [1], "weight": [float("nan")]}, "record 0: weight nan"),
-        ({}, "has no columns"),
-    ],
-)
-def test_parquet_edges(tmp_path, refused, columns, message):
-    pq.write_table(pa.table(columns), tmp_path / "e.parquet")
-    refused(rf"e\.parquet.*{message}", tmp_path / "e.parquet")
-
-
-@pytest.mark.parametrize(
     ("array", "message"),
     [
         (np.array([[0, 1], [2, -3], [1, 1]]), "edge 1: -3 is not a target id"),
-        (
-            np.array([[0, 1], [2, 2**64 - 1], [1, 1]], np.uint64),
-            "edge 1: 18446744073709551615 is not",
-        ),
+        (np.array([[0, 2**64 - 1]] * 3, np.uint64), "edge 0: 18446744073709551615 is not"),
         (np.array([[0.0, 1.0]]), "dtype float64: node ids must be integers"),
-        (np.array([[True, False]]), "dtype bool: node ids must be integers"),
         (np.array([["a", "b"]]), "must hold numbers"),
         (np.zeros((3, 3), int), r"shape \(3, 3\): an edge list is"),
         (np.zeros((0, 2), int), "has no edges: give num_nodes"),
-        ([], "an edge list is"),
     ],
 )
 def test_array_edges(tmp_path, refused, array, message):
@@ -127,10 +97,7 @@ def test_missing_and_unknown_files(tmp_path, refused):
 
 
 BAD_FEATURES = [
-    ("0\n1\n", "has one column: features are a node id and their values"),
-    ("id,x\n0,1\n\n1,2\n\n0,3\n", "line 6: node id 0 has a row already"),
     ("0,1\n1,two\n", "line 2: 'two' is not a number for the feature 0"),
-    ("0,1,2\n1,2\n", "line 2: 2 columns, but the first record has 3"),
     ("0,1\n1,\n", "line 2: an empty cell is not a number for the feature 0"),
     (",1.5\n1,2\n", "line 1: an empty cell is not a node id"),
     ("0,1\n1.0,2\n", "line 2: '1.0' is not a node id"),
@@ -161,16 +128,11 @@ ONES = np.ones((4, 2))
         ({"features": ONES, "labels": [0, 1, 2]}, "but labels has 3 rows: every node needs one"),
         ({"features": np.ones((4, 1, 0))}, r"features has shape \(4, 1, 0\)"),
         ({"features": 7}, r"features has shape \(\)"),
-        ({"features": ONES * 1j}, "features has dtype complex128"),
         ({"features": ONES.astype("longdouble")}, "features: dtype .*longdouble|float128"),
         ({"labels": ["a", "b", "c", "d"]}, "labels has dtype .*must hold numbers"),
         ({"labels": "id,label\n0,1\n3,1\n"}, "no row for 2 of 4 nodes, the first is node 1"),
-        (
-            {"features": ONES, "labels": "id,y\n0,1\n1,1\n9,1\n"},
-            r"y\.csv, line 4: node id 9 is out",
-        ),
+        ({"features": ONES, "labels": "id,y\n0,1\n9,1\n"}, r"y\.csv, line 3: node id 9 is out"),
         ({"labels": "1\n2\n0.5\n4\n"}, "line 3: '0.5' is not a label"),
-        ({"labels": "1\n2\n3\n"}, r"y\.csv has 3 rows"),
     ],
 )
 def test_features_and_labels(tmp_path, refused, options, message):
@@ -188,9 +150,8 @@ def test_features_and_labels(tmp_path, refused, options, message):
         ([0.5], "split 'train' has dtype float64"),
         ([0, 1, 1, 0], "looks like a mask of integers"),
         ([True, False, True], "mask of 3 values for 4 nodes"),
-        ([[0, 1]], r"split 'train' has shape \(1, 2\)"),
+        ([[0, 1]], r"split 'train' has dtype int64 and shape \(1, 2\)"),
         ("node\n0\n7\n", "position 1: node 7"),
-        ("0,1\n", r"s\.csv\) has 2 columns"),
         ("0\n1\nx\n", r"s\.csv, line 3: 'x' is not"),
     ],
 )
@@ -212,11 +173,9 @@ def test_names_of_splits(refused):
         ({"order": "cold"}, "order must be 'hot', 'input' or 'presample'"),
         ({"num_nodes": 0}, "num_nodes=0 is not an integer from 1 to 2"),
         ({"num_nodes": (1 << 32) + 1}, "num_nodes=4294967297 is not"),
-        ({"num_nodes": True}, "num_nodes=True"),
         ({"num_nodes": 2.5}, "num_nodes=2.5"),
         ({"num_nodes": 3}, "edge 3: source id 3 is out of range for 3 nodes"),
         ({"memory_limit": "lots"}, "'lots' is not a size"),
-        ({"memory_limit": "1 PB"}, "is not a size"),
         ({"memory_limit": 0}, "too small"),
         ({"memory_limit": 2.5}, "neither a number of bytes nor"),
     ],
@@ -225,24 +184,16 @@ def test_options(refused, options, message):
     refused(message, EDGES, **options)
 
 
-def test_second_build_at_the_same_time(earlier, refused):
+def test_folders_that_cannot_be_or_are_in_use(tmp_path, earlier, refused):
     with folder_lock(earlier):
         refused(f"another build.*{re.escape(str(earlier))}", EDGES, kind=BlockingIOError)
+    (earlier / "dataset.json").write_text("{")  # is replaced
     build_dataset(earlier, EDGES)
-
-
-def test_folder_that_cannot_be(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FileExistsError, match="file"):
         build_dataset(tmp_path / "file", EDGES)
     with pytest.raises(NotADirectoryError, match="file"):
         build_dataset(tmp_path / "file" / "d", EDGES)
-
-
-def test_a_broken_manifest_is_replaced(tmp_path):
-    (tmp_path / "dataset.json").write_text("{")
-    build_dataset(tmp_path, EDGES)
-    assert {path.name for path in tmp_path.iterdir()} == {"dataset.json", "graph.gl"}
 
 
 # --- attributes
@@ -278,36 +229,23 @@ def test_no_attribute_hides_what_a_mini_batch_or_data_has():
 BAD = [
     ({"nodes": {"year": np.ones(3)}}, "num_nodes=4, but node attribute 'year' has 3 rows"),
     ({"nodes": [1]}, "nodes must be a dictionary of attributes by name"),
-    ({"nodes": {"edge_attr": np.ones(4)}}, "this is a name of edge attributes"),
     ({"nodes": {"tag": np.array(["a"] * 4)}}, "node attribute 'tag' has dtype <U1"),
-    ({"nodes": {"tag": np.ones(4) * 1j}}, "node attribute 'tag' has dtype complex128"),
     ({"nodes": {"tag": 7}}, r"node attribute 'tag' has shape \(\)"),
     ({"edges": {"edge_attr": np.ones(6)}}, "edges has no 'edge_index'.* it has 'edge_attr'"),
     ({"w": np.ones(5)}, "edge attribute 'w' has 5 rows for 6 edges"),
     ({"w": [[1, 2], [3]]}, "inhomogeneous"),
     ({"x": np.ones(6)}, "edge attribute 'x': this is a name of node attributes"),
-    ({"w": [np.ones((3, 2)), np.ones((3, 1))]}, r"'w'\[1\] has rows of shape \(1,\)"),
+    ({"w": [np.ones((3, 2)), np.ones((3, 1))]}, r"dtypes or shapes: .*\(2,\).* 'w'\[0\], .*\(1,\)"),
     ({"weight": np.array([1, 1, 1, np.nan, 1, 1])}, "edge 3: value of 'weight' nan is not a fin"),
     ({"weight": np.array([1, 1, -1, 1, 1, 1])}, "edge 2: .*-1.0 is negative.*weight_attrs=\\[\\]"),
     ({"weight": np.ones(6), "edge_weight": np.ones(6)}, "by 'edge_weight' and by 'weight'"),
     ({"weight": np.ones((6, 1))}, r"'weight' has rows of shape \(1,\).*vectors of numbers"),
     ({"time": np.ones(6)}, "'time' has rows of shape .* float64.*vectors of integers.*time_attrs="),
     ({"time": np.full(6, 2**63, np.uint64)}, "9223372036854775808 is not a value of 'time'"),
-    ({"time": np.arange(6), "timestamp": np.arange(6)}, "by 'timestamp' and by 'time'"),
     ({"w": np.ones(6), "weight_attrs": ["cost"]}, "no edge attribute 'cost'; there are w"),
-    ({"nodes": {"v": np.ones(4)}, "weight_attrs": "v"}, "no edge attribute 'v'"),
-    ({"weight_attrs": ["v"]}, "no edge attribute 'v'; there are none"),
     ({"time_attrs": ["when"]}, "no attribute 'when' of edges or nodes; there are none"),
-    (
-        {"w": np.ones(6), "weight_attrs": "w", "time_attrs": "w"},
-        "in weight_attrs and in time_attrs",
-    ),
-    ({"w": np.ones(6), "weight_attrs": ["w", "w"]}, "by 'w' and by 'w'"),
-    ({"weight_attrs": [1]}, "no edge attribute 1"),
-    (
-        {"nodes": {"t": np.arange(4)}, "u": np.arange(6), "time_attrs": ["t", "u"]},
-        "by 'u' and by 't'",
-    ),
+    ({"w": np.ones(6), "weight_attrs": "w", "time_attrs": "w"}, "weight_attrs and in time_attrs"),
+    ({"nodes": {"t": range(4)}, "u": range(6), "time_attrs": ["t", "u"]}, "by 'u' and by 't'"),
     ({"nodes": {"t": np.ones((4, 2), int)}, "time_attrs": "t"}, "vectors of integers"),
     (
         {"nodes": {"t": np.full(4, 2**63, np.uint64)}, "time_attrs": "t"},
@@ -345,74 +283,31 @@ def test_a_wrong_number_of_records(tmp_path):
     ("options", "message"),
     [
         ({"directed": False}, "directed=False.*reverse edge types.*ToUndirected"),
-        ({"neighbors": "both"}, "neighbors='both' is not for typed graphs"),
-        (
-            {"features": np.ones((4, 2))},
-            "features= is for graphs without types.*nodes={'paper': {'x'",
-        ),
-        ({"labels": [1, 2, 3, 4]}, "labels= is for graphs without types"),
-        ({"num_nodes": 4}, "num_nodes= is for graphs without types"),
-        ({"presample": gz.Presample()}, "presample= is for order='presample', not 'hot'"),
+        ({"neighbors": "both"}, "neighbors='both' are not for typed graphs"),
+        ({"features": np.ones((4, 2))}, "features= is for graphs without types.*nodes={'paper'"),
         ({"src": 1}, "src= is for graphs without types.*gz.Source"),
         ({"weight": "w"}, "weight= is for graphs without"),
-        ({"timestamp": "t"}, "timestamp= is for graphs without"),
-        ({"splits": {"train": [1, 2]}}, r"splits\['train'\] must be a dict by type"),
-        ({"splits": {"train": {"papers": [1]}}}, "'papers', which is none of the types 'paper'"),
-        ({"edge_splits": {"train": {"writes": [1]}}}, "'writes', which is none of the types"),
-        ({"splits": {"a b": {"paper": [1]}}}, "split name 'a b'"),
+        ({"splits": {"t": [1, 2]}}, "'t'. .*must be a dict by type, of 'paper', 'author', .*is .1"),
+        ({"edge_splits": {"train": {"writes": [1]}}}, "must be a dict by type.*, and is {'writes"),
+        ({"edges": {("author", "writes", "papers"): [[0], [1]]}}, "which nodes= does not have"),
+        ({"edges": {("author", "paper"): [[0], [1]]}}, "edge type is .source type, relation"),
         (
-            {"edges": {("author", "writes", "papers"): [[0], [1]]}},
-            "'papers', which nodes= does not have",
+            {"edges": {("author", 3, "paper"): [[0], [1]]}},
+            "3 is no name.* a text that is not empty",
         ),
-        (
-            {"edges": {("author", "paper"): [[0], [1]]}},
-            r"edge type is \(source type, relation, target type\)",
-        ),
-        ({"edges": {("author", "", "paper"): [[0], [1]]}}, "a text that is not empty"),
-        ({"edges": {("author", 3, "paper"): [[0], [1]]}}, "a text that is not empty"),
-        (
-            {"edges": {WRITES: {"edge_attr": [1.0]}}},
-            "writes.*no 'edge_index', .* it has 'edge_attr'",
-        ),
-        (
-            {"edges": {WRITES: {"edge_index": [[0, 1], [1, 4]]}}},
-            "writes.*target id 4 is out of range.*'x' of",
-        ),
-        (
-            {"edges": {WRITES: {"edge_index": [[0], [1]], "edge_attr": [1, 2]}}},
-            "writes.*2 rows for 1 edges",
-        ),
-        ({"nodes": {"author": {}}}, "'paper', which nodes= does not have"),
-        (
-            {"nodes": {"paper": {}, "author": {}, "venue": {}}},
-            "'venue'.*no edges: give num_nodes",
-        ),
+        ({"edges": {WRITES: {"edge_attr": [1.0]}}}, "writes.*no 'edge_index', .*'edge_attr'"),
+        ({"edges": {WRITES: [[0, 1], [1, 4]]}}, "writes.*target id 4 is out of range.*'x' of"),
+        ({"edges": {WRITES: {"edge_index": [[0], [1]], "w": [1, 2]}}}, "writes.*2 rows for 1 edge"),
+        ({"nodes": {"paper": {}, "author": {}, "venue": {}}}, "'venue'.*no edges: give num_nodes"),
         ({"nodes": {"paper": {"num_nodes": 0}, "author": {}}}, "'paper'.*num_nodes=0"),
-        (
-            {"nodes": {"paper": {"num_nodes": 3}, "author": {"num_nodes": 2}}},
-            "author id|source id 2 is out",
-        ),
-        (
-            {"nodes": {"paper": {"x": np.ones((4, 2)), "y": [1, 2]}, "author": {}}},
-            "'y' of 'paper' has 2 rows",
-        ),
-        (
-            {"nodes": {"paper": {"x": np.ones((4, 2)), "num_nodes": 5}, "author": {}}},
-            "num_nodes of 'paper'",
-        ),
+        ({"nodes": {"paper": {"num_nodes": 3}, "author": {"num_nodes": 2}}}, "source id 2 is out"),
+        ({"nodes": {"paper": {"x": [1] * 4, "y": [1]}, "author": {}}}, "'y' of 'paper' has 1 rows"),
         ({"nodes": {"paper": np.ones((4, 2)), "author": {}}}, "'paper'.*not a dict of attributes"),
-        ({"nodes": {"paper": {"edge_attr": [1] * 4}, "author": {}}}, "'paper'.*'edge_attr'"),
-        ({"nodes": {"": {}, "paper": {}, "author": {}}}, "a node type is ''"),
-        ({"nodes": {3: {}, "paper": {}, "author": {}}}, "a node type is 3"),
-        (
-            {"nodes": {"\ud800": {"num_nodes": 2}, "paper": {}, "author": {}}},
-            "surrogates not allowed",
-        ),
+        ({"nodes": {"": {}, "paper": {}, "author": {}}}, "'' is no name of a type"),
+        ({"nodes": {"\ud800": {"num_nodes": 2}, "paper": {}, "author": {}}}, "surrogates not"),
         ({"nodes": {"p" * 300: {"x": [1]}, "paper": {}, "author": {}}}, "choose shorter names"),
         ({"edges": {}}, "at least one edge type"),
-        ({"edges": [[0], [1]]}, "at least one edge type"),
         ({"nodes": None}, "needs nodes="),
-        ({"nodes": {}}, "needs nodes="),
         ({"splits": {"a": {"paper": [1, 4]}}}, "'paper'.*position 1: node 4 is out"),
         ({"edge_splits": {"a": {WRITES: [3]}}}, "writes.*edge 3 is out of range for 3"),
     ],

@@ -118,7 +118,7 @@ def test_options_that_do_not_apply_are_refused_by_name(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=f"{option}= is for tables"):
             build_with(tmp_path / "d", where, gz.Source(np.arange(6), **{option: value}))
-        with pytest.raises(ValueError, match="delimiter= is for text files, not for"):
+        with pytest.raises(ValueError, match="delimiter= are for text files, not for"):
             build_with(tmp_path / "d", where, gz.Source(tmp_path / "t.parq", delimiter=";"))
     (tmp_path / "parts").mkdir()
     pq.write_table(pa.table({"src": [0, 1], "dst": [1, 2]}), tmp_path / "parts" / "a.parquet")
@@ -197,7 +197,7 @@ def test_ids_by_option_of_the_build(tmp_path: Path) -> None:
 @pytest.mark.parametrize("header", ["id,a", "a,edge_id", ",a", "target,b"])
 def test_tables_of_edges_have_no_ids(tmp_path: Path, header: str) -> None:
     path = write_csv(tmp_path / "a.csv", header, AMOUNTS, AMOUNTS)
-    with pytest.raises(ValueError, match=r"is probably no values of edges: columns=\["):
+    with pytest.raises(ValueError, match=r"is probably an index or ids: columns=\["):
         gz.build(tmp_path / "d", {"edge_index": EDGES, "kind": path})
     source = gz.Source(path, columns=[0, 1])
     with gz.build(tmp_path / "d", {"edge_index": EDGES, "kind": source}) as ds:

@@ -164,6 +164,8 @@ FOLDERS: list[tuple[dict[str, Any], str]] = [
     ({"a.parquet": edge_table(), "b.parquet": "PAR1"}, "d/b.parquet is not a complete Parquet"),
     ({"a.parquet": pa.table({"src": [[0]], "dst": [1]})}, "source id has type list<.*>, not a num"),
     ({"a.parquet": pa.table({"src": [True], "dst": [1]})}, "source id has type bool"),
+    ({"a.parquet": edge_table([[0, 1], [1, 1 << 32]])}, "record 1: 4294967296 is not a target id"),
+    ({"a.parquet": pa.table({})}, "has no columns"),
     (
         {"a.parquet": edge_table(), "b.parquet": pa.table({"src": [0], "dst": ["1"]})},
         "d/b.parquet: the target id has type string",

@@ -532,12 +532,12 @@ def _write_dataset(
         with sealed_file(folder / files.extras, header) as file:
             file.append("rows", np.frombuffer(wanted.extras, np.uint8))
         extras = add(file)
-    neighbors = options.neighbors if given.is_directed else "both"
+    neighbors = options.neighbors if wanted.directed else "both"
     writer = DatasetWriter(
         folder,
         options,
         staged,
-        Manifest(nodes, edges, neighbors, options.order, None, given.is_directed, None, extras),
+        Manifest(nodes, edges, neighbors, options.order, None, wanted.directed, None, extras),
         {name: prepared.edges for name, prepared in lists.items()},
         {name: one.attributes for name, one in given.nodes.items()},
         {name: prepared.attributes for name, prepared in lists.items()},

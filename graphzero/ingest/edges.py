@@ -73,7 +73,7 @@ def _ends(table: Table, src: str | int | None, dst: str | int | None) -> tuple[i
             f"(delimiter= says what stands between them)"
         )
     if names is not None:
-        return find_ends(names, name)
+        return find_ends(table)
     if width > 2:
         raise ValueError(
             f"{name} has {width} columns and no header: give src= and dst= as positions, such as "
@@ -216,7 +216,8 @@ class EdgeInput:
     def count_of(self, end: int) -> tuple[int, str]:
         """The number of sources (end 0) or targets of a matrix, and how it is known."""
         assert self.shape is not None
-        return self.shape[end], f"{self.table.name} is a matrix of shape {self.shape}"
+        what = f"of shape {self.shape}, with {self.shape[end]} {('rows', 'columns')[end]}"
+        return self.shape[end], f"{self.table.name} is a matrix {what}"
 
 
 def edges_of_table(
@@ -356,11 +357,6 @@ def open_edges(
     if not isinstance(array, SparseMatrix):
         is_pyg = is_edge_index or is_tensor(value)
         return _from_array(array, name, **columns, is_edge_index=is_pyg, text_ids=text_ids)
-    if text_ids:
-        raise ValueError(
-            f"{array.name} is a sparse matrix, whose ids are its rows and columns, from 0: leave "
-            f"out ids='map', or give its edges as pairs of ids"
-        )
     usual = {"src": 0, "dst": 1, "weight": 2}
     columns |= {role: at for role, at in usual.items() if columns[role] is None}
     return replace(edges_of_table(array, edge_attrs=[], **columns), shape=array.shape)

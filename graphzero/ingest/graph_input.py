@@ -13,13 +13,9 @@ from typing import Any
 
 from graphzero.errors import FormatError
 from graphzero.ingest.edges import EdgeInput, EdgeList, IdBound, open_edges
-from graphzero.ingest.id_map import MappedSplit, MappedTable, NodeIds
+from graphzero.ingest.id_map import MappedTable, NodeIds, split_nodes
 from graphzero.ingest.link_split import LinkSplit, link_splits
-from graphzero.ingest.merge import (
-    Merging,
-    check_attributes,
-    merge_options,
-)
+from graphzero.ingest.merge import Merging, check_attributes, merge_options
 from graphzero.ingest.options import FOR_EDGES, BuildOptions, Source
 from graphzero.ingest.rows import Rows, check_attribute_name, open_attribute
 from graphzero.ingest.sources.table import MAX_NODES, Column, Table, checked_count, is_scipy
@@ -35,7 +31,6 @@ from graphzero.store.manifest import (
 )
 
 _ERRORS = (FormatError, ValueError, IndexError, TypeError)
-_CHUNK = 1 << 16
 _SPLIT_NAME = re.compile(r"[A-Za-z0-9_-]+")
 # So many nodes take 32 MiB, and no more is lost whatever the ids are.
 _ALWAYS_NODES = 1 << 22
@@ -75,11 +70,6 @@ class GraphInput:
     def layout(self) -> Layout:
         """How the folder is laid out."""
         return Layout(NODES not in self.nodes)
-
-    @property
-    def is_directed(self) -> bool:
-        """Whether edges are stored in the given direction only."""
-        return all(one.edges.directed for one in self.edges.values())
 
     def ends(self, edge_type: EdgeType) -> tuple[str, str]:
         """The node types of the first and the second column of an edge list."""
@@ -166,72 +156,59 @@ def _untyped(options: BuildOptions) -> ByType:
         if values[name] is not None and nodes.get(name) is not None:
             raise ValueError(f"{option}= is nodes[{name!r}]: give one of the two")
     values |= {name: value for name, value in nodes.items() if value is not None}
-    splits, edge_splits = dict(options.splits or {}), dict(options.edge_splits or {})
     return (
         {NODES: {**values, "num_nodes": options.num_nodes}},
         {EDGES: options.edges},
-        {NODES: splits},
-        {EDGES: edge_splits},
+        {NODES: dict(options.splits or {})},
+        {EDGES: dict(options.edge_splits or {})},
     )
 
 
 def _typed(options: BuildOptions) -> ByType:
     options.check_typed()
     nodes, edges = options.nodes, options.edges
-    if not isinstance(nodes, Mapping) or not nodes:
+    if not (isinstance(nodes, Mapping) and nodes and isinstance(edges, Mapping) and edges):
         raise ValueError(
-            "a typed graph needs nodes={'paper': {'x': ...}, ...}, with every node type that "
-            "edges= names; {} for nodes without attributes"
+            "a typed graph needs nodes={'paper': {'x': ...}, 'author': {}} with every node type, "
+            "and edges={('author', 'writes', 'paper'): ...} with at least one edge type"
         )
-    if not isinstance(edges, Mapping) or not edges:
-        raise ValueError(
-            "a typed graph needs edges={('author', 'writes', 'paper'): ..., ...} with at least "
-            "one edge type"
-        )
-    node_types = {_check_name(name, "a node type"): nodes[name] for name in nodes}
-    edge_types = {_edge_type(key, node_types): edges[key] for key in edges}
-    splits = _by_type(options.splits, "splits", node_types)
-    edge_splits = _by_type(options.edge_splits, "edge_splits", edge_types)
-    return node_types, edge_types, splits, edge_splits
+    for key in edges:
+        _check_edge_type(key, nodes)
+    return (
+        dict(nodes),
+        dict(edges),
+        _by_type(options.splits, "splits", nodes),
+        _by_type(options.edge_splits, "edge_splits", edges),
+    )
 
 
-def _check_name(name: object, what: str) -> str:
-    if not isinstance(name, str) or not name:
-        raise ValueError(f"{what} is {name!r}: it must be a text that is not empty")
-    return name
-
-
-def _edge_type(key: Any, nodes: Mapping[str, Any]) -> EdgeType:
+def _check_edge_type(key: Any, nodes: Mapping[Any, Any]) -> None:
     if not isinstance(key, tuple) or len(key) != 3:
         raise ValueError(
             f"edges= has the key {key!r}: an edge type is (source type, relation, target type)"
         )
-    source, relation, target = (_check_name(name, f"a part of edge type {key!r}") for name in key)
-    for name in (source, target):
+    for name in (*nodes, *key):
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"{name!r} is no name of a type: it must be a text that is not empty")
+    for name in key[::2]:
         if name not in nodes:
             raise ValueError(
                 f"edge type {key!r} has node type {name!r}, which nodes= does not have; it has "
-                f"{', '.join(map(repr, nodes)) or 'none'}. For nodes without attributes, add "
+                f"{', '.join(map(repr, nodes))}. For nodes without attributes, add "
                 f"nodes={{{name!r}: {{}}}}"
             )
-    return source, relation, target
 
 
 def _by_type(splits: Any, option: str, types: Mapping[Any, Any]) -> dict[Any, dict[str, Any]]:
     """From {split: {type: value}} to {type: {split: value}}."""
     found: dict[Any, dict[str, Any]] = {key: {} for key in types}
     for name, by_type in dict(splits or {}).items():
-        if not isinstance(by_type, Mapping):
+        if not isinstance(by_type, Mapping) or not by_type.keys() <= found.keys():
             raise ValueError(
-                f"{option}[{name!r}] must be a dict by type in a typed graph: "
-                f"{option}={{{name!r}: {{{next(iter(types))!r}: ...}}}}"
+                f"{option}[{name!r}] of a typed graph must be a dict by type, of "
+                f"{', '.join(map(repr, types))}, and is {by_type!r:.200}"
             )
         for key, value in by_type.items():
-            if key not in found:
-                raise ValueError(
-                    f"{option}[{name!r}] names {key!r}, which is none of the types "
-                    f"{', '.join(map(repr, types))}"
-                )
             found[key][name] = value
     return found
 
@@ -306,23 +283,12 @@ def _open_edges(content: Any, options: BuildOptions) -> tuple[EdgeInput, dict[st
         incoming=options.directed and options.neighbors != "out",
         with_edge_ids=options.edge_ids,
     )
-    if source.shape is not None and source.shape[0] != source.shape[1] and not is_typed:
-        raise ValueError(
-            f"{source.count_of(0)[1]}: edges between nodes of one kind are a square matrix; where "
-            f"rows and columns are different nodes, build a typed graph"
-        )
     rows: dict[str, Rows] = {}
-    num_edges = source.table.num_records
     for name, value in values.items():
         check_attribute_name(name, "edge")
         if value is None:
             continue
-        rows[name] = one = open_attribute(value, name, of="edge")
-        # Found before the long work, where it can be.
-        if num_edges is not None and one.count() != num_edges:
-            raise ValueError(
-                f"{one.name} has {one.count()} rows for {num_edges} edges: every edge needs one"
-            )
+        rows[name] = open_attribute(value, name, of="edge")
     stored = [*rows, *source.attributes, *_columns(source)]
     for name in stored:
         if stored.count(name) > 1:
@@ -343,7 +309,7 @@ def _check_options(options: BuildOptions, nodes: Mapping[str, NodeInput]) -> Non
     """Refuses options about attributes of nodes without such attributes."""
     if options.feature_dtype is not None and not any("x" in n.attributes for n in nodes.values()):
         raise ValueError("feature_dtype needs features")
-    has_ids = [rows.id_columns() for one in nodes.values() for rows in one.attributes.values()]
+    has_ids = (not rows.in_order for one in nodes.values() for rows in one.attributes.values())
     if options.id_column is not None and options.id_column is not False and not any(has_ids):
         raise ValueError(
             f"id_column={options.id_column!r} is for features, labels and attributes of nodes in "
@@ -376,8 +342,8 @@ def _check_names(
     ):
         for name in wanted or ():
             if name not in known:
-                there = f"there are {', '.join(sorted(known))}" if known else "there are none"
-                raise ValueError(f"{option}: there is no {what.format(name)}; {there}")
+                there = ", ".join(sorted(known)) or "none"
+                raise ValueError(f"{option}: no {what.format(name)}; there are {there}")
     for name in {*(weights or ())} & {*(times or ())}:
         raise ValueError(f"{name!r} is in weight_attrs and in time_attrs: it can be one only")
     # Batches of a graph without types have one of each name; and as in PyG, a time is of either.
@@ -432,8 +398,8 @@ def _one(names: list[str], has_column: bool, option: str, attrs: str) -> str | N
 
 def _check_numbers(rows: Rows, name: str, option: str, what: str) -> None:
     """Refuses attributes that cannot drive sampling: other shapes than vectors, other dtypes."""
-    is_float = rows.dtype.kind not in "iub"  # bfloat16 has a kind of its own
-    if not rows.vector or (what == "integers" and is_float):
+    # bfloat16 has a kind of its own.
+    if not rows.vector or (what == "integers" and rows.dtype.kind not in "iub"):
         raise ValueError(
             f"attribute {name!r} has rows of shape {rows.row_shape} and dtype "
             f"{dtype_name(rows.dtype)}, but neighbours are sampled by vectors of {what}: convert "
@@ -474,7 +440,7 @@ def id_sources(given: GraphInput) -> list[tuple[Table, list[tuple[Column, str]]]
         found.append((one.edges.table, list(zip(columns, given.ends(edge_type), strict=True))))
     for name, nodes in given.nodes.items():
         for rows in nodes.attributes.values():
-            found += [(table, [(column, name)]) for table, column in rows.id_columns()]
+            found.append((rows.table, [(column, name) for column in rows.keys]))
     return found
 
 
@@ -482,15 +448,13 @@ def with_nodes(given: GraphInput, ids: Mapping[str, NodeIds]) -> GraphInput:
     """The input with nodes in place of the user's ids."""
 
     def rows_of(rows: Rows, of: NodeIds) -> Rows:
-        def change(table: Table, column: Column) -> Table:
-            return MappedTable(table, {column.index: of})
-
-        return rows.with_ids(change, len(of.table), of.table.shown)
+        table = MappedTable(rows.table, {column.index: of for column in rows.keys})
+        return rows.with_ids(table, len(of.table), of.table.shown)
 
     nodes = {
         name: NodeInput(
             {key: rows_of(rows, ids[name]) for key, rows in one.attributes.items()},
-            {key: MappedSplit(value, ids[name]) for key, value in one.splits.items()},
+            {key: split_nodes(value, ids[name], key) for key, value in one.splits.items()},
             len(ids[name].table) or None,
         )
         for name, one in given.nodes.items()
@@ -521,10 +485,9 @@ def known_counts(given: GraphInput) -> dict[str, IdBound]:
         if nodes.num_nodes is not None:
             known[name].append((nodes.num_nodes, f"num_nodes{of}={nodes.num_nodes}"))
         with naming(name):
-            counts = {
-                rows.name: rows.count() for rows in nodes.attributes.values() if rows.in_order
-            }
-        known[name] += [(count, f"{what}{of} has {count} rows") for what, count in counts.items()]
+            for rows in nodes.attributes.values():
+                if rows.in_order:
+                    known[name].append((rows.count(), f"{rows.name}{of} has {rows.count()} rows"))
     for edge_type, one in given.edges.items():
         if one.edges.shape is not None:
             for end, name in enumerate(given.ends(edge_type)):
@@ -552,7 +515,7 @@ def final_counts(
         with naming(name):
             count = known[name].count
             if count is None:
-                count = _largest_id(name, nodes, given, lists) + 1
+                count = _count_by_ids(name, nodes, given, lists)
             if not count:
                 tables = [one.edges.table.name for t, one in given.edges.items() if name in t[::2]]
                 raise ValueError(
@@ -565,12 +528,12 @@ def final_counts(
     return found
 
 
-def _largest_id(
+def _count_by_ids(
     name: str, nodes: NodeInput, given: GraphInput, lists: Mapping[EdgeType, EdgeList]
 ) -> int:
-    """The largest id of a type, which must not be far above the number of references to nodes."""
+    """The largest id + 1, which must not be far above the number of references to nodes."""
     counts = [(rows.count(), rows.name) for rows in nodes.attributes.values()]
-    num_references = 0
+    num_references = sum(rows.num_ids for rows in nodes.attributes.values())
     for edge_type, edges in lists.items():
         for end, most in zip(edge_type[::2], edges.max_ids, strict=True):
             if end == name:
@@ -579,23 +542,10 @@ def _largest_id(
                 num_references += edges.num_input_edges
     count, where = max(counts, default=(0, ""))
     if count > max(_ALWAYS_NODES, _NODES_PER_REFERENCE * num_references):
-        num_references += sum(_num_ids(rows) for rows in nodes.attributes.values())
-        if count > _NODES_PER_REFERENCE * num_references:
-            option = "'num_nodes': " if name else "num_nodes="
-            raise ValueError(
-                f"Node ids are too sparse: the largest one, in {where}, is {count - 1:,}, with "
-                f"only {num_references:,} references to nodes. Use ids='map', which takes such ids "
-                f"to 0...N-1; {option}{count} says that there are so many nodes"
-            )
-    return count - 1
-
-
-def _num_ids(rows: Rows) -> int:
-    """Records with a node id."""
-    count = 0
-    for table, column in rows.id_columns():
-        known = table.num_records
-        if known is None:
-            known = sum(len(ids) for (ids,) in table.chunks([column], _CHUNK))
-        count += known
+        option = "'num_nodes': " if name else "num_nodes="
+        raise ValueError(
+            f"Node ids are too sparse: the largest one, in {where}, is {count - 1:,}, with "
+            f"only {num_references:,} references to nodes. Use ids='map', which takes such ids "
+            f"to 0...N-1; {option}{count} says that there are so many nodes"
+        )
     return count

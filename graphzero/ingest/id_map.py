@@ -18,8 +18,7 @@ from graphzero.ingest.options import FOR_VALUES, Progress, as_source
 from graphzero.ingest.rows import split_column
 from graphzero.ingest.sort import TempFile, close_with_build
 from graphzero.ingest.sources.arrays import known_names, open_id_array
-from graphzero.ingest.sources.sparse_matrix import SparseMatrix
-from graphzero.ingest.sources.table import MAX_NODES, ArrayTable, Chunk, Column, Table, id_column
+from graphzero.ingest.sources.table import ArrayTable, Chunk, Column, Table, id_column
 from graphzero.ingest.sources.tables import is_table, open_table
 from graphzero.store.format import FileWriter, sealed_file
 from graphzero.store.id_table import IdTable, id_table_layout
@@ -49,24 +48,14 @@ class _NotIntegers(_BadId):
     """Ids are texts, where integers were tried; with the position of one, and what it is."""
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:60]}..."
-
-
 def _plain(values: Any) -> Any:
     """Ids as int64, uint64 or large_string, whatever holds them."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "OU":
         values = _arrow_array(values.tolist())
-    elif isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
     if not isinstance(values, np.ndarray):
         if values.null_count:
             raise _BadId(pc.index(pc.is_null(values), True).as_py(), "there is no id")
-        if pa.types.is_dictionary(values.type):
-            values = values.dictionary_decode()
-        is_view = hasattr(pa.types, "is_string_view") and pa.types.is_string_view(values.type)
-        if is_view or pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        if str(values.type) in ("string", "large_string", "string_view"):
             return values.cast(pa.large_string())
         values = values.to_numpy(zero_copy_only=False)
     if values.dtype.kind not in "iu":
@@ -100,13 +89,7 @@ def _parsed(texts: pa.Array) -> Array:
     at = pc.index(pc.match_substring_regex(texts, _INTEGER), False).as_py()
     if at < 0:  # the longest one does not fit
         at = int(np.argmax(pc.binary_length(texts)))
-    raise _NotIntegers(at, _shown(texts[at].as_py()))
-
-
-def _as_integers(values: Any) -> Array:
-    """int64 or uint64."""
-    values = _plain(values)
-    return values if isinstance(values, np.ndarray) else _parsed(values)
+    raise _NotIntegers(at, f"{texts[at].as_py()!r:.80}")
 
 
 def _as_texts(values: Any) -> pa.Array:
@@ -131,7 +114,7 @@ def _as_texts(values: Any) -> pa.Array:
     ):
         at = pc.index(wrong, True).as_py()
         if at >= 0:
-            raise _BadId(at, f"{_shown(texts[at].as_py())}: {what}")
+            raise _BadId(at, f"{texts[at].as_py()!r:.80}: {what}")
     return texts.cast(pa.large_binary())
 
 
@@ -286,7 +269,7 @@ class NodeIds:
 
     is_text: bool = False
     why_text: str = ""  # where the first text is, for messages
-    ranges: dict[str, str] = field(default_factory=dict)  # where integers are that need a sign, ...
+    sign: int = 0  # -1: some integers are negative; 1: some are 2^63 or more
     table: IdTable = field(init=False)  # once it is written
 
     def read(self, values: Any, column: Column, table: Table, record: int) -> Any:
@@ -300,7 +283,7 @@ class NodeIds:
             Naming the place of a wrong id.
         """
         try:
-            return _as_texts(values) if self.is_text else _as_integers(values)
+            return _as_texts(values) if self.is_text else self._integers(values)
         except _BadId as error:
             place = f"{table.name}, {table.locate(record + error.at)}"
             if isinstance(error, _NotIntegers):
@@ -309,32 +292,47 @@ class NodeIds:
             why = f" ({self.why_text})" if self.is_text and self.why_text else ""
             raise ValueError(f"{place}: {column.label}: {error}{why}") from None
 
-    def note_range(self, ids: Array, table: Table, record: int) -> None:
-        """Refuses integers that no dtype of 64 bits has together."""
-        if not len(ids):
-            return
-        at = int(ids.argmin() if ids.dtype.kind == "i" else ids.argmax())
-        value = int(ids[at])
-        if value < 0 or value >= 1 << 63:
-            place = f"{table.name}, {table.locate(record + at)} has {value}"
-            self.ranges.setdefault("negative" if value < 0 else "huge", place)
-        if len(self.ranges) == 2:
-            raise ValueError(
-                f"{' and '.join(self.ranges.values())}: negative ids, and ids of 2^63 and more, "
-                f"fit no integer of 64 bits together; give all ids as texts"
-            )
+    def _integers(self, values: Any) -> Array:
+        """int64 or uint64, which one dtype of 64 bits must hold with all others."""
+        ids: Array = _plain(values)
+        ids = ids if isinstance(ids, np.ndarray) else _parsed(ids)
+        if len(ids):
+            at = int(ids.argmin() if ids.dtype.kind == "i" else ids.argmax())
+            sign = int(ids[at]) >> 63
+            if sign * self.sign < 0:
+                raise _BadId(
+                    at,
+                    f"{ids[at]}: negative ids, and ids of 2^63 and more, fit no integer of 64 bits "
+                    f"together; give all ids as texts",
+                )
+            self.sign = self.sign or sign
+        return ids
 
     def find(self, values: Any, column: Column, table: Table, record: int) -> npt.NDArray[np.int64]:
-        """The nodes of a chunk of raw ids, -1 for ids that are not in the table."""
+        """The nodes of a chunk of raw ids.
+
+        Raises
+        ------
+        IndexError
+            If an id is that of no node.
+        """
         try:
             ids = self.read(values, column, table, record)
         except _NotIntegers:
             raise ValueError(f"{self.why_text}, which is no integer as the other ids are") from None
-        if not self.is_text:
-            return self.table.find_integers(ids)
-        encoded = ids.dictionary_encode()
-        found = self.table.find_texts(*bytes_of(encoded.dictionary))
-        nodes: npt.NDArray[np.int64] = found[encoded.indices.to_numpy()]
+        nodes: npt.NDArray[np.int64]
+        if self.is_text:
+            encoded = ids.dictionary_encode()
+            found = self.table.find_texts(*bytes_of(encoded.dictionary))
+            nodes = found[encoded.indices.to_numpy()]
+        else:
+            nodes = self.table.find_integers(ids)
+        if len(nodes) and nodes.min() < 0:
+            at = int(nodes.argmin())
+            raise IndexError(
+                f"{table.name}, {table.locate(record + at)}: {values[at]!s:.80} is the id of no "
+                f"node: neither edges nor attributes name it, or they have changed meanwhile"
+            )
         return nodes
 
 
@@ -365,68 +363,37 @@ class MappedTable(Table):
         record = 0
         for chunk in self._table.chunks(wanted, max(1, min(max_records, _MAX_RECORDS))):
             yield tuple(
-                self._nodes(values, column, record) if column.is_id else values
+                self._ids[column.index].find(values, column, self, record).astype(column.dtype)
+                if column.is_id
+                else values
                 for values, column in zip(chunk, columns, strict=True)
             )
             record += len(chunk[0])
 
-    def _nodes(self, values: Any, column: Column, record: int) -> Array:
-        nodes = self._ids[column.index].find(values, column, self, record)
-        if len(nodes) and nodes.min() < 0:
-            place = self.locate(record + int(nodes.argmin()))
-            raise ValueError(f"{self.name}, {place}: it has changed while it was read")
-        return nodes.astype(column.dtype)
 
-
-class MappedSplit:
-    """The nodes of a split that the user gave by ids."""
-
-    def __init__(self, value: Any, ids: NodeIds) -> None:
-        self._value = value
-        self._ids = ids
-        # A list of str has ids, not files.
-        self._are_texts = isinstance(value, list | tuple) and all(
-            isinstance(one, str) for one in value
-        )
-
-    def pieces(self, split: str, name: str) -> Iterator[npt.NDArray[np.int64]]:
-        """The nodes, in pieces.
-
-        Raises
-        ------
-        IndexError
-            If an id is that of no node.
-        """
-        (table, column), record = self._table(split, name), 0
-        if table.num_records == 0:
-            return
-        for (values,) in table.chunks([column], _MAX_RECORDS):
-            nodes = self._ids.find(values, column, table, record)
-            unknown = np.flatnonzero(nodes < 0)
-            if len(unknown):
-                at = int(unknown[0])
-                raise IndexError(
-                    f"{split}, position {record + at}: {values[at]!s:.80} is the id of no node: "
-                    f"neither edges nor attributes name it"
-                )
-            yield nodes
-            record += len(nodes)
-
-    def _table(self, split: str, name: str) -> tuple[Table, Column]:
-        source = as_source(self._value)
-        with_columns = is_table(source.value) and not self._are_texts
-        source.check_options(FOR_VALUES, split, is_table=with_columns)
-        if with_columns:
-            table = open_table(source, text_ids=True)
-            at = split_column(table, source, split, "node ids")
-            return table, id_column(at, "node id").raw()
+def split_nodes(value: Any, ids: NodeIds, name: str) -> Iterator[Array]:
+    """The nodes of a split that the user gave by ids, in pieces: a split as it can be written."""
+    split, source = f"split {name!r}", as_source(value)
+    # A list of str has ids, not files.
+    are_texts = isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
+    with_columns = is_table(source.value) and not are_texts
+    source.check_options(FOR_VALUES, split, is_table=with_columns)
+    if with_columns:
+        table = open_table(source, text_ids=True)
+        at = split_column(table, source, split, "node ids")
+    else:
         array = open_id_array(source.value, split, known_names(name, "split"))
-        if isinstance(array, SparseMatrix) or array.ndim != 1 or array.dtype == np.bool_:
+        if array.ndim != 1 or array.dtype == np.bool_:
             raise ValueError(
                 f"{split} must be a list: with ids='map' nodes are numbered by their sorted ids, "
                 f"which no mask or matrix can follow; give the ids of its nodes"
             )
-        return ArrayTable(split, [array]), id_column(0, "node id").raw()
+        table, at = ArrayTable(split, [array], of="position"), 0
+    column, record = id_column(at, "node id").raw(), 0
+    yield np.empty(0, np.int64)
+    for (values,) in table.chunks([column], _MAX_RECORDS):
+        yield ids.find(values, column, table, record)
+        record += len(values)
 
 
 def collect_ids(
@@ -467,19 +434,14 @@ def collect_ids(
         found: dict[str, _Distinct] = {}
         for name, path in paths.items():
             found[name] = _Distinct(path.parent, share, is_text=ids[name].is_text)
-            ids[name].ranges.clear()
         try:
             _read_all(sources, ids, found, max_records, progress)
         except _NotIntegers:
             continue  # from the beginning, with texts
         for name, path in paths.items():
-            staged.append(found[name].write(path, huge="huge" in ids[name].ranges))
+            staged.append(found[name].write(path, huge=ids[name].sign > 0))
             table = ids[name].table = IdTable(staged[-1].staged_path)
             close_with_build(table.close)
-            if len(table) > MAX_NODES:
-                raise ValueError(
-                    f"there are {len(table):,} different ids, more than the limit of 2^32 nodes"
-                )
         return ids
 
 
@@ -496,9 +458,6 @@ def _read_all(
         with progress.phase("reading ids", table.num_records, "records") as advance:
             for chunk in table.chunks(raw, max_records):
                 for values, column, (_, name) in zip(chunk, raw, columns, strict=True):
-                    some = ids[name].read(values, column, table, record)
-                    if isinstance(some, np.ndarray):
-                        ids[name].note_range(some, table, record)
-                    found[name].add(some)
+                    found[name].add(ids[name].read(values, column, table, record))
                 record += len(chunk[0])
                 advance(len(chunk[0]))

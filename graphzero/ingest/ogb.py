@@ -11,6 +11,7 @@ type. Splits of nodes are in ``split/KIND/train.csv.gz`` (``valid``, ``test``), 
 from __future__ import annotations
 
 import csv
+import errno
 import gzip
 import os
 import re
@@ -45,7 +46,6 @@ _KNOWN = {
     "ogbl-wikikg2": (True, "time"),
 }
 _CLASSES_AS_FLOATS = "ogbn-papers100M"
-_NAME = re.compile(r"ogb[nl]-[A-Za-z0-9_-]+")
 _SPLITS = {"train": "train", "valid": "val", "test": "test"}  # OGB's names, and ours
 _ATTRIBUTES = {"node_feat": "x", "node_label": "y", "edge_feat": "edge_attr"}
 _LABELS_AT_ONCE = 1 << 18
@@ -58,11 +58,6 @@ class _Folder:
     """The folder of a dataset, with its ``raw`` and ``split``."""
 
     def __init__(self, path: Path, name: str | None) -> None:
-        if name is not None and _NAME.fullmatch(name) is None:
-            raise ValueError(
-                f"name={name!r} must be that of a dataset for nodes or links, such as "
-                f"'ogbn-arxiv' or 'ogbl-collab'"
-            )
         self.path = path = path.parent if path.name == "raw" else path
         by_folder = re.sub("_", "-", re.sub("_(pyg|dgl)$", "", path.resolve().name), count=1)
         known = (one for one in _KNOWN if one.lower() == by_folder.lower())
@@ -76,15 +71,12 @@ class _Folder:
         """The path of a file that must be there."""
         if path.exists():
             return path
-        way = "get the complete folder of the dataset"
-        if self.name in _KNOWN:
-            kind = "node" if self.name.startswith("ogbn-") else "link"
-            loader = f"{kind.capitalize()}PropPredDataset"
-            way = (
-                f'run python -c "from ogb.{kind}proppred import {loader}; '
-                f"{loader}('{self.name}')\""
-            )
-        raise FileNotFoundError(2, f"this file of the dataset is missing: {way}", str(path))
+        raise FileNotFoundError(
+            errno.ENOENT,
+            f"this file of the dataset is missing: get the complete folder, as the ogb package "
+            f"does by NodePropPredDataset({self.name!r}) or LinkPropPredDataset({self.name!r})",
+            str(path),
+        )
 
     def lines(self, path: Path) -> list[list[str]]:
         """The lines of a small compressed file."""
@@ -156,7 +148,7 @@ def _text_graph(folder: _Folder) -> tuple[ByType, ByType]:
             nodes = {"": {"num_nodes": int(count), **_text_values(raw, "node")}}
         places, labels = {"": raw}, [raw / label]
         if (raw / "species.csv.gz").exists():  # of ogbn-proteins, OGB renames it as it reads it
-            nodes[""]["species"] = _text(raw / "species.csv.gz", id_column=False)
+            nodes[""]["species"] = Source(raw / "species.csv.gz", header=False, id_column=False)
     if folder.name.startswith("ogbn-"):
         for path in labels:
             folder.require(path)
@@ -175,15 +167,11 @@ def _types_with(folder: _Folder, path: Path) -> list[str]:
     return [name for name, value in folder.by_type(path).items() if value.strip() == "True"]
 
 
-def _text(path: Path, **options: Any) -> Source:
-    return Source(path, header=False, **options)
-
-
 def _text_values(folder: Path, of: str) -> Values:
     """Attributes in compressed text: ``node-feat.csv.gz``, ``node_year.csv.gz``."""
-    options = {"id_column": False} if of == "node" else {}
+    options: Values = {"id_column": False} if of == "node" else {}
     return {
-        _attribute(path.name.removesuffix(".csv.gz")): _text(path, **options)
+        _attribute(path.name.removesuffix(".csv.gz")): Source(path, header=False, **options)
         for path in sorted(folder.glob(f"{of}[-_]*.csv.gz"))
     }
 
@@ -269,9 +257,12 @@ def _node_splits(folder: _Folder, split_type: str | None) -> Values:
             return {ours: splits[name] for name, ours in _SPLITS.items()}
     if not folder.is_typed:
         files = {ours: path / f"{name}.csv.gz" for name, ours in _SPLITS.items()}
-        return {ours: _text(folder.require(file)) for ours, file in files.items()}
+        return {ours: Source(folder.require(file), header=False) for ours, file in files.items()}
     types = _types_with(folder, path / "nodetype-has-split.csv.gz")
     return {
-        ours: {kind: _text(folder.require(path / kind / f"{name}.csv.gz")) for kind in types}
+        ours: {
+            kind: Source(folder.require(path / kind / f"{name}.csv.gz"), header=False)
+            for kind in types
+        }
         for name, ours in _SPLITS.items()
     }

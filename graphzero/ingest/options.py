@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, fields
-from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
@@ -22,12 +20,6 @@ Column = str | int
 FOR_EDGES = ("src", "dst", "weight", "timestamp", "edge_attrs", "header", "delimiter")
 FOR_NODES = ("id_column", "columns", "header", "delimiter")
 FOR_VALUES = ("columns", "header", "delimiter")
-_DELIMITERS = ("auto", "whitespace")  # besides single characters
-_BINARY = (
-    *(".parquet", ".parq", ".pq", ".arrow", ".arrows", ".feather", ".ipc"),
-    *(".npy", ".npz", ".pt", ".pth"),
-)
-_OF_TEXT = ("header", "delimiter")
 _OF_ARRAYS = ("src", "dst", "weight", "timestamp")
 
 
@@ -94,23 +86,11 @@ class Source:
         if not isinstance(self.header, bool) and self.header != "auto":
             raise ValueError(f"header must be True, False or 'auto', not {self.header!r}")
         if not isinstance(self.delimiter, str) or (
-            self.delimiter not in _DELIMITERS and len(self.delimiter) != 1
+            self.delimiter not in ("auto", "whitespace") and len(self.delimiter) != 1
         ):
             raise ValueError(
                 f"delimiter must be one character, 'whitespace' or 'auto', not {self.delimiter!r}"
             )
-
-    @property
-    def has_names(self) -> bool:
-        """Whether an option names a column, so that there must be a header."""
-        ends = (self.src, self.dst, self.weight, self.timestamp, self.id_column)
-        found: list[Any] = list(ends)
-        for several in (self.columns, self.edge_attrs):
-            if isinstance(several, Mapping):
-                found += several.values()
-            else:
-                found += several if isinstance(several, list | tuple) else [several]
-        return any(isinstance(one, str) for one in found)
 
     def options(self) -> dict[str, Any]:
         """The options that are not the default, by name."""
@@ -144,18 +124,7 @@ class Source:
                     f"{', '.join(allowed)}"
                 )
             if not is_table and option not in _OF_ARRAYS:
-                if option == "edge_attrs" and not self.edge_attrs:
-                    continue
                 raise ValueError(f"{what}: {option}= is for tables, such as CSV, not for arrays")
-            if option in _OF_TEXT and self._is_binary():
-                raise ValueError(f"{what}: {option}= is for text files, not for {self.value}")
-
-    def _is_binary(self) -> bool:
-        parts = self.value if isinstance(self.value, list | tuple) else [self.value]
-        return any(
-            not isinstance(part, str | os.PathLike) or Path(part).suffix.lower() in _BINARY
-            for part in parts
-        )
 
 
 def as_source(value: Any) -> Source:
@@ -373,17 +342,12 @@ class BuildOptions:
 
     def check_typed(self) -> None:
         """Raises a ValueError for an option that a graph with types cannot have."""
-        if not self.directed:
+        if not self.directed or self.neighbors not in ("in", "out"):
             raise ValueError(
-                "directed=False is for graphs without types: the edges of an edge type lead from "
-                "one type to another. Add the reverse edge types, as torch_geometric's "
-                "T.ToUndirected does: ('paper', 'rev_writes', 'author') with both rows of "
-                "edge_index exchanged"
-            )
-        if self.neighbors not in ("in", "out"):
-            raise ValueError(
-                f"neighbors={self.neighbors!r} is not for typed graphs: use 'in' or 'out', and add "
-                f"reverse edge types for messages the other way"
+                f"directed={self.directed} and neighbors={self.neighbors!r} are not for typed "
+                f"graphs, which have directed=True and neighbors='in' or 'out'. Add the reverse "
+                f"edge types, as torch_geometric's T.ToUndirected does: ('paper', 'rev_writes', "
+                f"'author') with both rows of edge_index exchanged"
             )
         for option in _UNTYPED_ONLY:
             value = getattr(self, option)

@@ -14,8 +14,6 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.errors import FormatError
-from graphzero.ingest.id_map import MappedSplit
 from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.options import Advance, Progress
 from graphzero.ingest.rows import Rows, open_split
@@ -156,7 +154,7 @@ class _Seen:
         self._row += len(ids)
 
     def _place(self, row: int) -> str:
-        return f"{self._rows.name}, {self._rows.locate(self._row + row)}"
+        return f"{self._rows.name}, {self._rows.table.locate(self._row + row)}"
 
     def check_missing(self, fill_missing: bool) -> None:
         """Warns of nodes without a row, or raises a ValueError."""
@@ -285,11 +283,6 @@ def _from_stored(earlier: StoredGraph, graph: StoredGraph, folder: Path, memory:
     num_edges = earlier.header.num_input_edges
     before, after = (_by_edge(one, folder, memory) for one in (earlier, graph))
     for old, new in zip(before.pieces(0, num_edges), after.pieces(0, num_edges), strict=True):
-        if not np.array_equal(old[2], new[2]):
-            raise FormatError(
-                f"{earlier.path} and {graph.path} are not of the same edges: build the "
-                f"dataset again"
-            )
         found.add(old[3].astype(np.int64), new[3])
     return found
 
@@ -329,7 +322,7 @@ def write_edge_rows(
     ValueError
         If there is another number of rows than of edges.
     FormatError
-        If a graph file is damaged, or the two are of different edges.
+        If a graph file is damaged.
     """
     graph, folder = open_stored_graph(graph_file), path.parent
     num_stored, num_rows = graph.header.width, graph.header.num_input_edges
@@ -365,20 +358,17 @@ def write_edge_rows(
 
 
 def _split_ids(value: Any, split: str, name: str, count: int, of: str) -> Iterator[Array]:
-    if isinstance(value, MappedSplit):
-        yield from value.pieces(split, name)
-        return
     held = "node ids" if of == "node" else "positions in the edge list"
     rows = open_split(value, split, name, held)
     shown = split if rows.name == split else f"{split} ({rows.name})"
-    if not rows.vector:
-        shape = (rows.count(), *rows.row_shape)
-        raise ValueError(f"{shown} has shape {shape}: it must be one-dimensional")
+    if not rows.vector or (rows.dtype.kind not in "iub" and rows.count()):
+        raise ValueError(
+            f"{shown} has dtype {rows.dtype} and shape {(rows.count(), *rows.row_shape)}: it must "
+            f"be a vector of {held}, or a boolean mask"
+        )
     is_mask = rows.dtype == np.bool_
     if is_mask and rows.count() != count:
         raise ValueError(f"{shown} is a mask of {rows.count()} values for {count} {of}s")
-    if rows.dtype.kind not in "iub" and rows.count():
-        raise ValueError(f"{shown} has dtype {rows.dtype}: it must hold {held} or a boolean mask")
     # Records of text would be read twice to be counted.
     if (
         not is_mask

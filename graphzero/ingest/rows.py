@@ -32,7 +32,7 @@ from graphzero.ingest.sources.table import (
 )
 from graphzero.ingest.sources.tables import PartTable, is_table, open_table
 from graphzero.ingest.sources.text_table import is_number
-from graphzero.store.format import BFLOAT16, dtype_code, dtype_name
+from graphzero.store.format import BFLOAT16, dtype_name
 
 Array = npt.NDArray[Any]
 _COUNT_ROWS = 1 << 16
@@ -61,6 +61,8 @@ class Rows:
     width : int
         Numbers in a row.
     row_shape : tuple of int
+    keys : list of Column
+        The column of node ids, if there is one.
     in_order : bool
         Whether rows have no ids.
     replaced : object or None
@@ -106,28 +108,32 @@ class Rows:
         self.replaced: Any = None
         self.user_id: Callable[[int], str] = str
         self._own = own
-        self._keys = [] if key is None else [id_column(key, "node id")]
+        self.keys = [] if key is None else [id_column(key, "node id")]
         self._values = list(values)
         self._count: int | None = None
+        self.num_ids = 0  # once they are counted
 
     def count(self) -> int:
         """The number of rows, or the largest id + 1; may read all records, once."""
         if self._count is None and self.in_order:
             self._count = self.table.num_records
         if self._count is None:
-            chunks = self.table.chunks(self._keys or self._values, _COUNT_ROWS)
+            chunks = self.table.chunks(self.keys or self._values, _COUNT_ROWS)
             if self.in_order:
                 self._count = sum(len(chunk[0]) for chunk in chunks)
             else:
-                self._count = max((int(ids.max()) for (ids,) in chunks if len(ids)), default=-1) + 1
+                self._count = 0
+                for ids in (chunk[0] for chunk in chunks if len(chunk[0])):
+                    self._count = max(self._count, int(ids.max()) + 1)
+                    self.num_ids += len(ids)
         return self._count
 
     def chunks(self, max_rows: int) -> Iterator[tuple[Array, Array]]:
         """Ids (n,) and flattened rows (n, width), in the order of the input."""
         ratio = -(-self._own.itemsize // self.dtype.itemsize)
         row = 0
-        for chunk in self.table.chunks([*self._keys, *self._values], max(1, max_rows // ratio)):
-            parts = [part.reshape(len(part), -1) for part in chunk[len(self._keys) :]]
+        for chunk in self.table.chunks([*self.keys, *self._values], max(1, max_rows // ratio)):
+            parts = [part.reshape(len(part), -1) for part in chunk[len(self.keys) :]]
             rows = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1, dtype=self._own)
             ids = np.arange(row, row + len(rows)) if self.in_order else chunk[0]
             if self.dtype != self._own:
@@ -136,10 +142,6 @@ class Rows:
                 rows = self.replaced.into(rows, row)
             yield ids, rows
             row += len(rows)
-
-    def locate(self, row: int) -> str:
-        """The place in the input of a row that was read."""
-        return self.table.locate(row)
 
     @property
     def array(self) -> Array | None:
@@ -150,18 +152,10 @@ class Rows:
         array: Array = self.table.columns[self._values[0].index]
         return array if array.flags.c_contiguous else None
 
-    def id_columns(self) -> list[tuple[Table, Column]]:
-        """The column of node ids, with its table."""
-        return [(self.table, key) for key in self._keys]
-
-    def with_ids(
-        self, change: Callable[[Table, Column], Table], count: int, user_id: Callable[[int], str]
-    ) -> Rows:
-        """The same rows of a changed table, which has node numbers in place of the user's ids."""
+    def with_ids(self, table: Table, count: int, user_id: Callable[[int], str]) -> Rows:
+        """The same rows of a table that has node numbers in place of the user's ids."""
         found = copy(self)
-        found._count, found.user_id = count, user_id
-        if not self.in_order:
-            found.table = change(self.table, self._keys[0])
+        found.table, found._count, found.user_id = table, count, user_id
         return found
 
     def with_replaced(self, replaced: Any) -> Rows:
@@ -187,10 +181,10 @@ class Rows:
                 misfit = _is_infinite(cast) & ~np.isinf(values)
             if misfit.any():
                 at, column = np.argwhere(misfit)[0].tolist()
+                place = f"{self.name}, {self.table.locate(row + begin + at)}"
                 raise ValueError(
-                    f"{self.name}, {self.locate(row + begin + at)}: {values[at, column]} does not "
-                    f"fit {dtype_name(self.dtype)}: use a wider feature_dtype, or scale the "
-                    f"features"
+                    f"{place}: {values[at, column]} does not fit {dtype_name(self.dtype)}: use a "
+                    f"wider feature_dtype, or scale the features"
                 )
             out[begin : begin + step] = cast
         return out
@@ -219,34 +213,22 @@ def as_numbers(rows: Array) -> Array:
 
 
 def round_to(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Numbers in a floating dtype, rounded to nearest, ties to even; infinite if too large."""
+    """Numbers in a floating dtype, rounded to nearest, ties to even; infinite if too large.
+
+    float64 becomes bfloat16 by way of float32, as in torch.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         return _to_bfloat16(values) if dtype == BFLOAT16 else values.astype(dtype)
 
 
 def _to_bfloat16(values: Array) -> Array:
-    if values.dtype != np.float32:
-        values = _rounded_to_odd(values.astype(np.float64, copy=False))
-    bits = np.ascontiguousarray(values).view(np.uint32)
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     high = bits >> np.uint32(16)
     # carries into the upper half if above the middle, or at the middle if that half is odd
     rounded = ((bits + (np.uint32(0x7FFF) + (high & np.uint32(1)))) >> np.uint32(16)).astype("<u2")
     is_nan = np.isnan(values)
     rounded[is_nan] = high[is_nan] | np.uint32(0x40)  # else a NaN could lose all its bits
     return rounded.view(BFLOAT16)
-
-
-def _rounded_to_odd(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-    """float64 rounded to odd as float32, so that a second rounding gives the correct result.
-
-    If bits are lost, the last bit is set (Boldo and Melquiond, IEEE Trans. Computers 2008).
-    """
-    single = values.astype(np.float32)
-    back = single.astype(np.float64)
-    bits = single.view(np.uint32)
-    bits -= np.abs(back) > np.abs(values)  # towards zero first
-    bits |= back != values
-    return single
 
 
 def _is_infinite(values: Array) -> npt.NDArray[np.bool_]:
@@ -292,10 +274,11 @@ _OF_ONE = {
 def check_attribute_name(name: Any, of: Kind) -> None:
     """Raises a ValueError for a name that an attribute in a mini-batch cannot have."""
     what = f"{of} attribute {name!r}"
-    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-        raise ValueError(f"{what}: the name must be a Python identifier, such as 'year'")
-    if name.startswith("_") or not name.isascii():
-        raise ValueError(f"{what}: the name must begin with a letter, and have ASCII letters only")
+    is_identifier = isinstance(name, str) and name.isidentifier() and name.isascii()
+    if not is_identifier or keyword.iskeyword(name) or name.startswith("_"):
+        raise ValueError(
+            f"{what}: the name must be a Python identifier of ASCII letters, such as 'year'"
+        )
     if name in RESERVED:
         raise ValueError(f"{what}: a mini-batch has something else of this name: choose another")
     other: Kind = "edge" if of == "node" else "node"
@@ -341,11 +324,6 @@ def open_attribute(
     # The build's own `id_column` is for tables that may have ids.
     if table.width > 1 or id_column is False:
         source = named
-    if name == "x" and table.width < 2 and source.id_column is not False and not _is_list(table):
-        raise ValueError(
-            f"{table.name} has one column: features are a node id and their values; "
-            f"id_column=False says that they are in the order of the nodes, without ids"
-        )
     return rows_of_table(table, _columns_of(table, source, of), name, dtype)
 
 
@@ -358,8 +336,7 @@ def open_split(value: Any, split: str, name: str, held: str) -> Rows:
         return _open_arrays(source.value, split, known_names(name, "split"), None)
     table = open_table(source)
     found = ValueColumns((split_column(table, source, split, held),), one=True)
-    dtype = np.dtype(np.int64) if table.dtypes is None else None
-    return rows_of_table(table, found, "node id", dtype)
+    return rows_of_table(table, found, "node id")
 
 
 def _open_arrays(value: Any, label: str, names: Sequence[str], dtype: np.dtype[Any] | None) -> Rows:
@@ -373,20 +350,11 @@ def _open_arrays(value: Any, label: str, names: Sequence[str], dtype: np.dtype[A
         where = f"{label}[{i}]" if several else label
         where = os.fspath(one) if isinstance(one, str | os.PathLike) else where
         tables.append(_table_of_array(where, open_array(one, where, names)))
-    for table in tables[1:]:
-        if table.dtypes != tables[0].dtypes:
-            raise ValueError(
-                f"{label}: {table.name} has {_kind_of(table)}, {tables[0].name} has "
-                f"{_kind_of(tables[0])}: the parts of one attribute must be alike"
-            )
+    if any(table.dtypes != tables[0].dtypes for table in tables):
+        kinds = ", ".join(f"{table.dtypes} in {table.name}" for table in tables)
+        raise ValueError(f"{label} has rows of several dtypes or shapes: {kinds:.1000}")
     table = PartTable(label, tables) if several else tables[0]
     return rows_of_table(table, ValueColumns((0,), one=True), "value", dtype)
-
-
-def _kind_of(table: Table) -> str:
-    (kind,) = table.dtypes or ()
-    assert kind is not None
-    return f"rows of shape {kind.shape} and dtype {dtype_name(kind.base)}"
 
 
 def _table_of_array(name: str, array: Any, ids: Array | None = None) -> ArrayTable:
@@ -396,10 +364,6 @@ def _table_of_array(name: str, array: Any, ids: Array | None = None) -> ArrayTab
             f"{name} has shape {array.shape}: it must be (rows, columns), or a vector, or have "
             f"more dimensions, none of them empty"
         )
-    try:
-        dtype_code(array.dtype)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
     return ArrayTable(name, [array] if ids is None else [array, ids], of="row")
 
 
@@ -430,23 +394,14 @@ def _key(table: Table, id_column: Any) -> int | None:
     if id_column is not None:
         return column_index(id_column, table.names, table.width, "id_column", table.name)
     found = find_known(table.names or (), IDS)
-    has = f"{table.name} has {columns_of(table)}"
-    if len(found) > 1:
-        several = " and ".join(repr(label_of(table.names, index)) for index in found)
-        raise ValueError(
-            f"{has}, of which {several} may each be the node id: name one with id_column="
-        )
-    if table.width == 1 and found:
-        raise ValueError(
-            f"{table.name} has one column, named {label_of(table.names, 0)!r} like node ids: "
-            f"id_column=False says that it has values, in the order of the nodes"
-        )
-    if found or table.width == 1:
-        return found[0] if found else None
+    if table.width == 1 and not found:
+        return None
+    if table.width > 1 and len(found) == 1:
+        return found[0]
     raise ValueError(
-        f"{has}, and nothing says which is the node id: id_column=0 says that the first column has "
-        f"the ids (a name does as well), id_column=False that the records are in the order of the "
-        f"nodes"
+        f"{table.name} has {columns_of(table)}, and it is not clear which is the node id: "
+        f"id_column=0 says that the first column has the ids (a name does as well), "
+        f"id_column=False that the records are in the order of the nodes"
     )
 
 
@@ -473,15 +428,10 @@ def _check_names(table: Table, values: Sequence[int], of: Kind) -> None:
         odd += [values[i] for i in find_known(shown, frozenset(["edgeid", "eid"]))]
     if odd and table.width > 1:
         places = [name if name.strip() else index for index, name in enumerate(names)]
-        kind = "no values of edges"
-        way = ""
-        if of == "node":
-            kind = "no values of nodes, but an index or ids"
-            way = f", or id_column={places[odd[0]]!r} that it has the ids"
         raise ValueError(
-            f"{table.name} has {columns_of(table)}, and {label_of(names, odd[0])!r} is probably "
-            f"{kind}: columns={[places[i] for i in values if i not in odd]} says which columns are "
-            f"values{way}"
+            f"{table.name} has {columns_of(table)}, and {label_of(names, odd[0])!r} is probably an "
+            f"index or ids: columns={[places[i] for i in values if i not in odd]} says which "
+            f"columns are values; of nodes, id_column= says which has the ids"
         )
 
 
@@ -512,11 +462,6 @@ def split_column(table: Table, source: Source, name: str, held: str) -> int:
             f"gz.Source(..., columns=...) says which it is"
         )
     return found[0]
-
-
-def _is_list(table: Table) -> bool:
-    """Whether a table has one column, of lists: these are no ids."""
-    return table.width == 1 and bool(table.dtypes and table.dtypes[0] and table.dtypes[0].shape)
 
 
 def _parsed_as(

@@ -20,7 +20,6 @@ from graphzero.ingest.sort import bytes_of, new_spool
 from graphzero.ingest.sources.sparse_matrix import SparseMatrix, matrix_of_scipy
 from graphzero.ingest.sources.table import (
     CONTAINERS,
-    NOT_READ,
     chunks_of,
     is_chunks,
     is_scipy,
@@ -31,7 +30,6 @@ from graphzero.ingest.sources.tables import note_input
 from graphzero.store.format import BFLOAT16
 
 Array = npt.NDArray[Any]
-_SHOWN = 1000  # characters of a list of arrays
 _ROLES: dict[str, tuple[str, ...]] = {
     "edge_index": ("edge_index", "edges"),
     "x": ("x", "features", "feat", "node_feat"),
@@ -82,15 +80,14 @@ def _chosen(
     if member is not None:
         if names.count(member) == 1:
             return arrays[names.index(member)]
-        what = "several arrays" if member in names else "no array"
-        raise ValueError(f"{file} has {what} {member!r}; it has {listed:.{_SHOWN}}")
+        raise ValueError(f"{file} has not one array {member!r}; it has {listed:.1000}")
     found = [one for one in arrays if one.name in wanted]
     others = {name for role in _ROLES.values() for name in role} - set(wanted)
     if len(found) == 1:
         return found[0]
     if len(names) == 1 and names[0] not in others:
         return arrays[0]
-    raise ValueError(f"{file} has {listed:.{_SHOWN}}: name the array, as in {file}:{names[0]}")
+    raise ValueError(f"{file} has {listed:.1000}: name the array, as in {file}:{names[0]}")
 
 
 # --- .npy
@@ -134,8 +131,6 @@ def _npz_array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> S
     order: Any = "F" if fortran_order else "C"
 
     def read() -> Array:
-        if dtype.hasobject:
-            raise ValueError(f"{label} holds Python objects, which are not read: save numbers")
         with reading(label, "NumPy array"):
             if begin + size != info.file_size:
                 raise ValueError(f"it describes {begin + size:,} bytes, not {info.file_size:,}")
@@ -205,17 +200,17 @@ def open_edge_array(value: Any, what: str, names: Sequence[str]) -> Array | Spar
     if found.dtype.kind in "iufb":
         return found
     hint = ": it must hold numbers" + (_OF_TEXTS if found.dtype.kind in "OSTU" else "")
-    if found.dtype == "V2":  # np.save stores ml_dtypes' bfloat16 so
-        view = "array.view([('bfloat16', '<u2')])"
-        hint = f", which has no meaning: if these are bfloat16, give {view}"
     raise ValueError(f"{_name_of(value, what)} has dtype {found.dtype}{hint}")
 
 
-def open_id_array(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
-    """`open_edge_array` for ids as they are: integers of any type, or texts; also a mask."""
+def open_id_array(value: Any, what: str, names: Sequence[str]) -> Array:
+    """`open_array` for ids as they are: integers of any type, or texts; also a mask."""
     found = _open(value, what, names)
     if isinstance(found, SparseMatrix):
-        return found
+        raise ValueError(
+            f"{found.name} is a sparse matrix, whose ids are its rows and columns, from 0: leave "
+            f"out ids='map', or give ids"
+        )
     if isinstance(value, list | tuple) and found.dtype.kind == "f":
         found = np.asarray(value, dtype=object)  # integers of 2^63 and more beside others
     elif found.dtype.kind == "T":  # NumPy's texts of any length
@@ -258,8 +253,11 @@ def _open_file(value: str | os.PathLike[str], names: Sequence[str]) -> Array:
     path, member = split_member(value)
     note_input(path)
     suffix = path.suffix.lower()
-    if suffix in NOT_READ:
-        raise ValueError(f"{path} is not read: {NOT_READ[suffix].format(path=str(path))}")
+    if suffix == ".safetensors":
+        raise ValueError(
+            f"{path} is not read: give tensors of safetensors.torch.load_file({str(path)!r}), "
+            f"which are mapped"
+        )
     if suffix not in CONTAINERS:
         return load_npy(path)
     arrays = npz_arrays(path) if suffix == ".npz" else _torch_arrays(path)
@@ -268,8 +266,6 @@ def _open_file(value: str | os.PathLike[str], names: Sequence[str]) -> Array:
         raise ValueError(
             f"{path} is a sparse matrix of SciPy: give scipy.sparse.load_npz({str(path)!r})"
         )
-    if member is None and stored == [""]:  # a file that is one tensor
-        names = [""]
     found: Array = _chosen(path, arrays, member, names).read()
     return found
 

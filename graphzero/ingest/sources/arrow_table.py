@@ -24,6 +24,7 @@ from graphzero.ingest.sources.table import (
     checked,
     chunks_of,
     is_frame,
+    reading,
     types_of,
 )
 
@@ -130,7 +131,7 @@ class ArrowTable(Table):
         if column.is_raw and pa.types.is_dictionary(array.type):
             array = _decoded(array)  # whose values may be null
         if array.null_count:
-            place = self.locate(record + _first_null(array))
+            place = self.locate(record + pa.compute.index(array.is_null(), True).as_py())
             raise ValueError(f"{self.name}, {place}: an empty cell is not {column.expected()}")
         if column.is_raw and not pa.types.is_integer(array.type):
             return array  # type: ignore[no-any-return]  # Arrow's texts, as `Column.raw` says
@@ -140,7 +141,8 @@ class ArrowTable(Table):
         values = array.flatten()
         odd = np.flatnonzero(_numbers(pa.compute.list_value_length(array)) != length)
         if len(odd) or values.null_count:
-            at = int(odd[0]) if len(odd) else _first_null(values) // length
+            null = pa.compute.index(values.is_null(), True).as_py()
+            at = int(odd[0]) if len(odd) else null // length
             raise ValueError(
                 f"{self.name}, {self.locate(record + at)}: the {column.label} is not a list of "
                 f"{length} numbers, as that of the first record"
@@ -151,13 +153,9 @@ class ArrowTable(Table):
 
 def _decoded(array: pa.DictionaryArray) -> pa.Array:
     values = array.dictionary
-    if hasattr(pa.types, "is_string_view") and pa.types.is_string_view(values.type):
+    if str(values.type) == "string_view":
         values = values.cast(pa.large_string())  # pyarrow decodes no views
     return pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode()
-
-
-def _first_null(array: pa.Array) -> int:
-    return int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -206,11 +204,8 @@ def open_parquet(path: Path) -> ArrowTable:
         # Else pyarrow reads whole row groups ahead.
         return pa.parquet.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False)
 
-    try:
-        with opened() as file:
-            schema, num_records = file.schema_arrow, file.metadata.num_rows
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{path} is not a complete Parquet file: {error}") from None
+    with reading(path, "Parquet file"), opened() as file:
+        schema, num_records = file.schema_arrow, file.metadata.num_rows
 
     def read(names: list[str], max_records: int) -> Iterator[pa.RecordBatch]:
         with opened() as file:
@@ -239,17 +234,12 @@ def open_ipc(path: Path) -> ArrowTable:
         batches = map(source.get_batch, range(source.num_record_batches)) if is_file else source
         yield from map(lambda batch: batch.select(names), batches)  # keeps no batch itself
 
-    try:
+    with reading(path, f"Arrow IPC {'file' if is_file else 'stream'}"), path.open("rb") as file:
         schema = opened(None).schema
-        with path.open("rb") as file:
-            file.seek(-len(_END_OF_STREAM), 2)
-            # A stream that was cut short between two batches looks complete to pyarrow.
-            if not is_file and file.read() != _END_OF_STREAM:
-                raise OSError("it has no end-of-stream marker, because its writer was not closed")
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(
-            f"{path} is not a complete Arrow IPC {'file' if is_file else 'stream'}: {error}"
-        ) from None
+        file.seek(-len(_END_OF_STREAM), 2)
+        # A stream that was cut short between two batches looks complete to pyarrow.
+        if not is_file and file.read() != _END_OF_STREAM:
+            raise OSError("it has no end-of-stream marker, because its writer was not closed")
     return ArrowTable(str(path), schema, read)
 
 
@@ -272,8 +262,15 @@ def open_frame(value: Any, of: Literal["node", "edge"], *, once: bool = False) -
     if isinstance(value, types_of("pandas", "DataFrame", "Series")):
         _check_index(value, name, of)
         return _open_pandas(value, name)
-    if isinstance(value, types_of("pyarrow.dataset", "Dataset")):
-        return _open_dataset(value, name)
+    is_dataset = isinstance(value, types_of("pyarrow.dataset", "Dataset"))
+    if is_dataset:
+        # One batch and one file ahead: by default pyarrow reads 16 batches and 4 files.
+        ahead = {"batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
+        return ArrowTable(
+            name,
+            value.schema,
+            lambda names, most: value.to_batches(columns=names, batch_size=most, **ahead),
+        )
     if isinstance(value, pa.RecordBatch):
         value = pa.Table.from_batches([value])
     elif isinstance(value, types_of("polars", "DataFrame")):
@@ -290,20 +287,6 @@ def open_frame(value: Any, of: Literal["node", "edge"], *, once: bool = False) -
         return _stream_table(name, reader.schema, reader, once=once)
     except pa.ArrowException as error:
         raise ValueError(f"{name} cannot be read: {error}") from None
-
-
-def _open_dataset(dataset: Any, name: str) -> ArrowTable:
-    def read(names: list[str], max_records: int) -> Iterator[pa.RecordBatch]:
-        # One batch and one file ahead: by default pyarrow reads 16 batches and 4 files.
-        return dataset.to_batches(  # type: ignore[no-any-return]
-            columns=names,
-            batch_size=max_records,
-            batch_readahead=1,
-            fragment_readahead=1,
-            use_threads=False,
-        )
-
-    return ArrowTable(name, dataset.schema, read)
 
 
 def _stream_table(

@@ -180,20 +180,14 @@ def label_of(names: Sequence[str] | None, index: int) -> str:
     return name if name.strip() else f"column {index}"
 
 
-def describe_columns(names: Sequence[str]) -> str:
-    """All columns, for messages."""
-    return ", ".join(label_of(names, i) for i in range(len(names)))
-
-
 def columns_of(table: Table) -> str:
     """The columns of a table, for messages."""
     if table.names is None:
         return f"{table.width} columns and no header"
-    return f"the columns {describe_columns(table.names)}"
+    return f"the columns {', '.join(label_of(table.names, i) for i in range(table.width))}"
 
 
 _EXAMPLES = "src and dst, source and target, from and to, head and tail, u and v"
-_WAY_OUT = "say which two columns are meant with src= and dst=, by name or by position from 0"
 
 
 def _descends(first: str, second: str) -> bool:
@@ -215,37 +209,28 @@ def _fit_in_order(names: Sequence[str]) -> bool:
     return not odd and not _descends(*names)
 
 
-def find_ends(names: Sequence[str], table: str) -> tuple[int, int]:
+def find_ends(table: Table) -> tuple[int, int]:
     """Positions of the sources and the targets in a table with names.
 
     Two columns whose names say nothing are taken in order; otherwise the names must say it.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Of all columns, at least two.
-    table : str
-        For messages.
 
     Raises
     ------
     ValueError
         If the names do not say it, or say it in two ways.
     """
+    names = table.names or ()
     normal = [_normal(name) for name in names]
-    has = f"{table} has the columns {describe_columns(names)}"
     pairs = [pair for pair in END_PAIRS if pair[0] in normal and pair[1] in normal]
-    if len(pairs) > 1 or any(normal.count(word) > 1 for pair in pairs for word in pair):
-        raise ValueError(f"{has}, of which several mean the source or the target: {_WAY_OUT}")
-    if pairs:
+    if len(pairs) == 1 and all(normal.count(word) == 1 for word in pairs[0]):
         return normal.index(pairs[0][0]), normal.index(pairs[0][1])
-    if len(names) > 2:
-        raise ValueError(
-            f"{has}, and no pair of names that is recognised ({_EXAMPLES}): {_WAY_OUT}"
-        )
-    if not _fit_in_order(names):
-        raise ValueError(f"{has}, whose names do not fit this order: {_WAY_OUT}")
-    return 0, 1
+    if not pairs and len(names) == 2 and _fit_in_order(names):
+        return 0, 1
+    raise ValueError(
+        f"{table.name} has {columns_of(table)}, and not one pair of names that is recognised "
+        f"({_EXAMPLES}): say which two columns are meant with src= and dst=, by name or by "
+        f"position from 0"
+    )
 
 
 # --- tables
@@ -410,16 +395,7 @@ def reading(name: object, what: str) -> Iterator[None]:
 
 
 CONTAINERS = (".npz", ".pt", ".pth")
-_OF_02 = (
-    "if it was written by graphzero 0.2, build again from what it was made of, or read it as "
-    "docs/ingest.md shows; graphzero.open opens the folder of a dataset"
-)
-NOT_READ = {  # and the way out
-    ".gl": _OF_02,
-    ".gd": _OF_02,
-    ".safetensors": "give tensors of safetensors.torch.load_file({path!r}), which are mapped",
-}
-_ARRAY_SUFFIXES = (".npy", *CONTAINERS, *NOT_READ)
+_ARRAY_SUFFIXES = (".npy", *CONTAINERS, ".safetensors")
 _WITH_MEMBER = re.compile(r"(.*?(?:\.npz|\.pth?|\.safetensors)):(.+)", re.I | re.S)
 
 

@@ -101,12 +101,8 @@ def _natural(path: PurePath) -> tuple[list[list[Any]], str]:
 
 
 def kind_of(path: PurePath) -> str:
-    """The end of a name without that of compression; those of one kind of file are one."""
-    suffix = without_compression(path).suffix.lower()
-    for kinds in (PARQUET_SUFFIXES, ARROW_SUFFIXES):
-        if suffix in kinds:
-            return kinds[0]
-    return suffix
+    """The end of a name without that of compression."""
+    return without_compression(path).suffix.lower()
 
 
 def _of_folder(folder: PurePath, paths: Iterable[PurePath], name: str) -> list[Any]:
@@ -286,15 +282,18 @@ def open_table(
         Whether the records are read once only. Otherwise a stream is spooled.
     """
     source = as_source(source)
-    value = source.value
-    if not isinstance(value, str | os.PathLike | list | tuple):
-        return open_frame(value, of, once=once)
-    header = source.header
+    value, header = source.value, source.header
     if text_ids and header == "auto":
-        header = True if source.has_names else TEXT_IDS
+        named = (source.src, source.dst, source.id_column, source.columns)
+        header = True if any(isinstance(one, str) for one in named) else TEXT_IDS
     text = {"delimiter": source.delimiter, "header": header, "strict": strict}
-    tables = [_open_file(path, text) for path in files_of(value)]
-    for table in tables:  # of a folder or a pattern, whose name does not say what is in it
+    is_files = isinstance(value, str | os.PathLike | list | tuple)
+    tables: list[Table] = (
+        [_open_file(path, text) for path in files_of(value)]
+        if is_files
+        else [open_frame(value, of, once=once)]
+    )
+    for table in tables:
         if not isinstance(table, CsvTable) and (source.header, source.delimiter) != ("auto",) * 2:
             raise ValueError(f"header= and delimiter= are for text files, not for {table.name}")
     if len(tables) == 1:
@@ -341,15 +340,8 @@ def _state(path: str) -> tuple[int, ...] | None:
     return state if stat.S_ISREG(found.st_mode) else None
 
 
-class InputFiles:
-    """The state that files had when a build first opened them."""
-
-    def __init__(self) -> None:
-        self._states: dict[str, tuple[int, ...] | None] = {}
-
-    def note(self, path: Any) -> None:
-        """Notes the state of a file that is opened."""
-        self._states.setdefault(str(path), _state(str(path)))
+class InputFiles(dict[str, tuple[int, ...] | None]):
+    """The state that files had when a build first opened them, by path."""
 
     def require_unchanged(self) -> None:
         """Raises an error if a file has other content than at first, or is shorter.
@@ -362,7 +354,7 @@ class InputFiles:
         ValueError
             Naming the file.
         """
-        for path, before in self._states.items():
+        for path, before in self.items():
             now = _state(path)
             if None not in (before, now) and now != before:
                 raise ValueError(
@@ -386,6 +378,5 @@ def noting_inputs() -> Iterator[InputFiles]:
 
 def note_input(path: Any) -> None:
     """Notes a file that is opened, if a build asks for it."""
-    inputs = _inputs.get()
-    if inputs is not None:
-        inputs.note(path)
+    if (inputs := _inputs.get()) is not None:
+        inputs.setdefault(str(path), _state(str(path)))

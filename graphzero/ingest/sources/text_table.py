@@ -25,6 +25,7 @@ from graphzero.ingest.sources.table import (
     is_source_name,
     is_target_name,
     looks_like_name,
+    reading,
 )
 from graphzero.units import available_processors
 
@@ -64,15 +65,8 @@ class _Decompressed(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        try:
+        with reading(self._path, f"{self._codec} file"):
             data = self._stream.read(len(buffer))
-        except (EOFError, lzma.LZMAError, pa.ArrowException, OSError) as error:
-            if isinstance(error, OSError) and error.errno:
-                raise
-            raise ValueError(
-                f"{self._path} is not a complete {self._codec} file: {error}. It is damaged, or "
-                f"was cut short: download or compress it again"
-            ) from None
         buffer[: len(data)] = data
         return len(data)
 
