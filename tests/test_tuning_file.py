@@ -15,6 +15,7 @@ import pytest
 from cli_program import run
 
 import graphzero as gz
+from graphzero.commands.tune_command import _require_replaceable
 from graphzero.io.memory import available_memory
 from graphzero.store.tuning_file import (
     TUNING_NAME,
@@ -22,10 +23,8 @@ from graphzero.store.tuning_file import (
     files_digest,
     machine_differences,
     read_tuning,
-    require_replaceable,
     this_machine,
     tuning_content,
-    write_tuning,
 )
 
 # pure Python but for the loader, which other tests check
@@ -51,7 +50,7 @@ def _tune(folder: Path, **changes: Any) -> Path:
             available=available_memory(),
             dataset=files_digest(ds.mappings),
         )
-    write_tuning(folder / TUNING_NAME, {**content, **changes})
+    (folder / TUNING_NAME).write_text(json.dumps({**content, **changes}))
     return folder
 
 
@@ -144,15 +143,15 @@ def test_a_copy_of_the_folder_matches_and_other_files_do_not(tuned: Path, tmp_pa
 
 def test_files_of_others_stay(tuned: Path) -> None:
     path = tuned / TUNING_NAME
-    require_replaceable(path)
+    _require_replaceable(path)
     path.write_text('{"mine": 1}')
     with pytest.warns(UserWarning, match="graphzero has not written it"):
         _build(tuned)
     assert path.read_text() == '{"mine": 1}'
     with pytest.raises(FileExistsError):
-        require_replaceable(path)
+        _require_replaceable(path)
     path.unlink()
-    require_replaceable(path)
+    _require_replaceable(path)
     path.mkdir()  # or a pipe, whose writer would be waited for
     assert read_tuning(tuned) is None
 
