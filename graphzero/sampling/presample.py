@@ -14,9 +14,9 @@ import numpy.typing as npt
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
 from graphzero.graph.stores import EdgeStore, NodeStore
-from graphzero.graph.user_input import IdArray, as_fanouts, as_seed, as_threads
+from graphzero.graph.user_input import IdArray, as_seed, as_threads
 from graphzero.sampling.order import batch_positions, epoch_order, num_batches
-from graphzero.sampling.sampler import NeighborSampler, as_typed_fanouts
+from graphzero.sampling.sampler import NeighborSampler, as_fanouts, as_typed_fanouts
 from graphzero.sampling.threads import Pipeline, Stage
 from graphzero.store.manifest import EDGES, EdgeType, Presampling
 from graphzero.units import as_count

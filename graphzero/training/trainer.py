@@ -23,13 +23,14 @@ from torch.utils.data import DataLoader
 from tqdm import tqdm
 
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.user_input import IdArray, as_fanouts
+from graphzero.graph.user_input import IdArray
 from graphzero.io.prefetch import Prefetch
 from graphzero.loader.mini_batch import Collate, MiniBatch
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.stats import watch
 from graphzero.packs.packing import PackedDataset
 from graphzero.report.readings import MemoryReport, memory_report
+from graphzero.sampling.sampler import as_fanouts
 from graphzero.store.format import dtype_name
 from graphzero.store.outputs import replaced_file
 from graphzero.training.graphsage import GraphSAGE, SavedModel, device_of
