@@ -175,13 +175,13 @@ def test_bad_ids_are_named(small, nodes, error, part):
             call()
 
 
-@pytest.mark.parametrize("node", [-1, 300, 2**65])
+@pytest.mark.parametrize("node", [-1, 300, 2**63])
 def test_one_bad_id_is_named(small, node):
     graph, _, _ = small
     for call in (graph.degree, graph.neighbors):
         with pytest.raises(IndexError, match=str(node)):
             call(node)
-    with pytest.raises(ValueError, match=r"1\.5"):
+    with pytest.raises(ValueError, match="must be integers"):
         graph.neighbors(1.5)
 
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from graphzero import _core
 from graphzero.errors import FormatError, user_line
 from graphzero.graph.features import EdgeRows, FeatureStore, StoredIds
-from graphzero.graph.graph import Graph
+from graphzero.graph.graph import EdgeTypeGraph, Graph
 from graphzero.graph.stores import (
     EdgeStore,
     Extras,
@@ -545,7 +545,7 @@ def _open_files(folder: Path, manifest: Manifest) -> Dataset:
         def rows_of(entries: Mapping[str, FileEntry]) -> dict[str, FeatureStore]:
             return {name: open_file(FeatureStore, entry) for name, entry in entries.items()}
 
-        of_graph = Graph._open_typed if manifest.is_typed else Graph
+        of_graph = EdgeTypeGraph if manifest.is_typed else Graph
         graphs = {kind: open_file(of_graph, table.graph) for kind, table in manifest.edges.items()}
         nodes: dict[str, NodeStore] = {}
         for name, table in manifest.nodes.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import operator
 import os
@@ -14,7 +13,7 @@ import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.errors import FormatError
-from graphzero.graph.user_input import IdArray, as_id, as_ids, as_threads
+from graphzero.graph.user_input import IdArray, as_ids, as_threads
 from graphzero.store.format import BFLOAT16, DTYPES, FLAG_VECTOR, as_dtype, dtype_code, dtype_name
 from graphzero.store.mapped_file import (
     MappedFile,
@@ -26,7 +25,6 @@ from graphzero.store.mapped_file import (
 from graphzero.units import MOST_COUNT, by_either_name
 
 _NPY_MAGIC = b"\x93NUMPY"
-_MOST_NPY_HEADER = 1 << 16
 _MOST_ROW_DIMS = 30
 _V2_HINT = "; if it is bfloat16, as x.view([('bfloat16', '<u2')])"
 
@@ -41,44 +39,28 @@ def as_booleans(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return rows
 
 
-def _check_shape(shape: tuple[int, ...], item_bytes: int) -> None:
-    """Refuses shapes that no array can have; zeros in a shape do not make the rest possible."""
-    most = MOST_COUNT // max(1, item_bytes)
-    fits = all(type(count) is int and 0 <= count <= most for count in shape)
-    if not fits or math.prod(max(1, count) for count in shape) > most:
-        raise ValueError(f"an array cannot have shape {shape!r:.80}")
-
-
 def _npy_rows(mapping: _core.Mapping) -> tuple[tuple[int, ...], np.dtype[Any], int]:
     """Shape and dtype of an ``.npy`` file, and where its rows begin."""
-    head = io.BytesIO(mapping.read(0, min(mapping.size, _MOST_NPY_HEADER)))
     try:
-        version = np.lib.format.read_magic(head)
-        reader = (
-            np.lib.format.read_array_header_1_0
-            if version == (1, 0)
-            else np.lib.format.read_array_header_2_0
-        )
-        shape, fortran_order, dtype = reader(head)
-        _check_shape(shape, dtype.itemsize)
+        array = np.load(mapping.path, mmap_mode="r")
     except Exception as error:  # NumPy parses Python, which raises many kinds
         reason = str(error)[:200] or type(error).__name__
         raise FormatError(
-            f"{mapping.path} has a corrupt .npy header: {reason}; save it again with numpy.save"
+            f"{mapping.path} is a truncated or corrupt .npy file: {reason}; save it again with numpy.save"
         ) from None
+    dtype = array.dtype
     if dtype.newbyteorder("<") not in DTYPES.values() or not dtype.isnative:
         raise FormatError(
             f"{mapping.path} has dtype {dtype}, which cannot be mapped; "
             f"save it again as little-endian numbers"
             f"{_V2_HINT if dtype == np.dtype('V2') else ''}"
         )
-    if len(shape) not in (1, 2) or (fortran_order and len(shape) == 2):
+    if array.ndim not in (1, 2) or not array.flags.c_contiguous:
         raise FormatError(
-            f"{mapping.path} must hold a vector or a matrix in C order, not shape {shape}"
-            f"{' in Fortran order' if fortran_order else ''}; "
-            f"save it again with numpy.ascontiguousarray"
+            f"{mapping.path} must hold a vector or a matrix in C order, and its array of shape "
+            f"{array.shape} is not; save it again with numpy.ascontiguousarray"
         )
-    return shape, dtype, head.tell()
+    return array.shape, dtype, array.offset
 
 
 class FeatureStore(MappedFile):
@@ -132,14 +114,13 @@ class FeatureStore(MappedFile):
             raise FormatError(f"{self.path} lacks the section 'rows'")
         num_nodes, width = header["num_nodes"], header["width"]
         is_vector = bool(header["flags"] & FLAG_VECTOR)
-        if num_nodes * width != rows.count or (is_vector and width != 1):
+        # zeros in a shape do not make the rest of it possible
+        fits = max(num_nodes, 1) * max(width, 1) <= MOST_COUNT // DTYPES[rows.dtype].itemsize
+        if not fits or num_nodes * width != rows.count or (is_vector and width != 1):
             raise FormatError(
-                f"{self.path}: section 'rows' has {rows.count} elements, not {num_nodes} x {width}"
+                f"{self.path} is corrupt (section 'rows' has {rows.count} elements for "
+                f"{num_nodes} x {width}): build it again"
             )
-        try:
-            _check_shape((num_nodes, width), DTYPES[rows.dtype].itemsize)
-        except ValueError as error:
-            raise FormatError(f"{self.path} is corrupt ({error}): build it again") from None
         table = None
         if rank is not None:
             if rank.count != num_nodes or DTYPES[rank.dtype].str not in ("<u4", "<u8"):
@@ -236,8 +217,8 @@ class FeatureStore(MappedFile):
         IndexError
             If the node is out of range.
         """
-        one = as_id(by_either_name("node", node, node_id), self.num_nodes, "node")
-        return self.gather(np.array([one]), num_threads=1).reshape(self.shape[1:] or (1,))
+        row = self.gather([by_either_name("node", node, node_id)], num_threads=1)
+        return row.reshape(self.shape[1:] or (1,))
 
     def gather(
         self,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +21,6 @@ from graphzero.graph.user_input import (
     IdArray,
     Sampling,
     as_fanout,
-    as_id,
     as_ids,
     as_seed,
     as_threads,
@@ -105,14 +103,6 @@ class Graph(GraphMethods02, MappedFile):
 
     out_lists: Self | None = None
     _is_of_type = False  # whether it is opened as an edge type of a typed graph
-
-    @classmethod
-    def _open_typed(cls, path: str | os.PathLike[str]) -> Graph:
-        """The file of one edge type of a typed graph, for its dataset.
-
-        Ids are as stored: only the dataset knows the user's ids of each node type.
-        """
-        return _EdgeTypeGraph(path)
 
     def _read_header(self) -> None:
         self._csr = _core.CSR(self._mapping)
@@ -263,7 +253,7 @@ class Graph(GraphMethods02, MappedFile):
         if direction is not None:
             return self.lists_of(direction, "this degree counts").degree(nodes)
         if np.ndim(nodes) == 0:
-            return int(self.degree([as_id(nodes, self.num_nodes, "node")])[0])
+            return int(self.degree([nodes])[0])
         ids = as_ids(nodes, self.num_nodes, "nodes")
         return self._csr.degrees(self._csr.to_stored(ids), as_threads(None))
 
@@ -287,7 +277,7 @@ class Graph(GraphMethods02, MappedFile):
 
     def _stored_list(self, node: Any) -> tuple[int, int, IdArray]:
         """Stored positions [begin, end) of a node's edges, and the user's ids of its neighbours."""
-        one = np.array([as_id(node, self.num_nodes, "node")], dtype=np.int64)
+        one = as_ids([node], self.num_nodes, "nodes")
         _, positions, stored = self._csr.sample_hop(
             self._csr.to_stored(one), -1, Sampling(), _core.Draws(0, 0, 0), 1
         )
@@ -448,7 +438,10 @@ def _smaller(option: str, value: int, count: int, of: str) -> Iterator[None]:
         ) from None
 
 
-class _EdgeTypeGraph(Graph):
-    """The lists of one edge type, in stored ids; see `Graph._open_typed`."""
+class EdgeTypeGraph(Graph):
+    """The file of one edge type of a typed graph, for its dataset.
+
+    Ids are as stored: only the dataset knows the user's ids of each node type.
+    """
 
     _is_of_type = True

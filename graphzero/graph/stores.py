@@ -26,7 +26,6 @@ from graphzero.graph.user_input import (
     IdArray,
     NodeTexts,
     Sampling,
-    as_id,
     as_ids,
     as_threads,
     lookup,
@@ -572,8 +571,7 @@ class EdgeStore(_Store):
         FormatError
             If the file is corrupt.
         """
-        one = np.array([as_id(node, self.owner.num_nodes, "node")], dtype=np.int64)
-        return np.sort(self._lists(one)[2])
+        return np.sort(self._lists(as_ids([node], self.owner.num_nodes, "nodes"))[2])
 
     def _lists(self, owners: IdArray) -> tuple[IdArray, IdArray, IdArray]:
         """The lists of some owners: where each begins and ends, positions of edges, neighbours.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -59,25 +58,6 @@ def as_ids(values: Any, limit: int, name: str) -> IdArray:
     return ids
 
 
-def as_id(value: Any, limit: int, name: str) -> int:
-    """One id in [0, limit).
-
-    Raises
-    ------
-    ValueError
-        If the value is not an integer.
-    IndexError
-        If it is out of range.
-    """
-    try:
-        id_ = operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name} must be an integer, not {value!r}") from None
-    if not 0 <= id_ < limit:
-        raise IndexError(f"{name} {id_} is out of range [0, {limit})")
-    return id_
-
-
 def as_threads(num_threads: int | None) -> int:
     """Number of threads: as given, or one for each processor available to the process."""
     if num_threads is None:
@@ -99,16 +79,13 @@ class NodeTexts(Sequence[str]):
         return len(self._table)
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            index = np.arange(*index.indices(len(self)))
+        if isinstance(index, int | slice):  # negative ones count from the end
+            index = np.asarray(range(len(self))[index])
         array = np.asarray(index)
-        if array.ndim == 0:
-            node = int(array) + (len(self) if array < 0 else 0)
-            return self._table.text_at(as_id(node, len(self), "node"))
         texts = np.empty(array.size, object)
         nodes = as_ids(array.ravel(), len(self), "nodes").tolist()
         texts[:] = [self._table.text_at(node) for node in nodes]
-        return texts.reshape(array.shape)
+        return texts.reshape(array.shape)[()]
 
     def __repr__(self) -> str:
         return f"NodeTexts({len(self):,} ids)"

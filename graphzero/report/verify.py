@@ -24,7 +24,7 @@ from graphzero import _core
 from graphzero.errors import FormatError
 from graphzero.graph.dataset import open_dataset
 from graphzero.graph.features import FeatureStore
-from graphzero.graph.graph import Graph
+from graphzero.graph.graph import EdgeTypeGraph, Graph
 from graphzero.graph.user_input import as_threads
 from graphzero.packs.pack_file import OFFSETS, OPTIONS, open_pack, pack_files
 from graphzero.store.format import DTYPES, FLAG_TYPED, FLAG_VECTOR, Header, read_header
@@ -271,7 +271,7 @@ def _check_file(path: str, role: Role, reading: _Reading) -> list[Finding]:
 def _refuse(path: str, header: Header, role: Role) -> None:
     """Raises the error with which a reader refuses a file."""
     if header.kind == "graph":
-        opened = Graph._open_typed if header.flags & FLAG_TYPED else Graph
+        opened = EdgeTypeGraph if header.flags & FLAG_TYPED else Graph
         opened(path).close()
         if role.kind == "graph" and role.limit != header.num_input_edges:
             raise FormatError(
