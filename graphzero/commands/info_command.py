@@ -96,10 +96,10 @@ def _tuning(ds: Dataset) -> dict[str, Any] | None:
     A loader is a far larger process than this one. So the amounts of memory are shown that the
     options suit, and a loader says whether it has as much.
     """
-    tuned = ds.any_tuning
+    tuned = ds.tuning
     if tuned is None:
         return None
-    mismatch = ds.tuning_mismatch
+    mismatch = tuned.not_used
     if not mismatch:
         try:
             Prefetch(**tuned.prefetch)

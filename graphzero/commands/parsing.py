@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import signal
 import sys
 import time
@@ -282,3 +283,43 @@ _TYPES: dict[str, Callable[[str], Any]] = {
     "COL": as_column,
     "NAME[:KEY=VALUE,...]": as_prefetch,
 }
+
+
+# --- the program around a command
+
+_EXPECTED = (OSError, ValueError, IndexError, ImportError, MemoryError, RuntimeError)
+
+
+def one_line(error: BaseException) -> str:
+    """An error as users see it."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    # A DataLoader worker's error carries its traceback; the last line is the error itself.
+    text = str(error).strip().rpartition("\n")[2].strip()
+    if isinstance(error, _EXPECTED) and text:
+        return text
+    return f"{type(error).__name__}: {text} (--debug shows where)"
+
+
+def let_threads_sleep() -> None:
+    """Starts the program again with ``OMP_WAIT_POLICY=passive``, unless the variable is set.
+
+    By default OpenMP's threads spin while they wait for one another, which makes training five
+    times slower where other programs need the same processors. The OpenMP runtime reads the
+    variable once, when it is loaded; importing this package has loaded it.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ["OMP_WAIT_POLICY"] = "passive"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def open_closed_streams() -> None:
+    """Drops what is printed to a stream that the program was started without, as by ``>&-``.
+
+    Its descriptor would be that of the next file that is opened, and libraries print to it.
+    Commands that are run still start without it, because these descriptors are not inherited.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            dropped = open(os.devnull, mode, encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+            setattr(sys, name, dropped)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 import os
 import zlib
 from typing import Any
@@ -15,13 +14,7 @@ from graphzero import _core
 from graphzero.errors import FormatError
 from graphzero.graph.user_input import IdArray, as_ids, as_threads
 from graphzero.store.format import BFLOAT16, DTYPES, FLAG_VECTOR, as_dtype, dtype_code, dtype_name
-from graphzero.store.mapped_file import (
-    MappedFile,
-    ResidentPrefix,
-    reopen,
-    request_range,
-    section_view,
-)
+from graphzero.store.mapped_file import MappedFile, reopen, request_range, section_view
 from graphzero.units import MOST_COUNT, by_either_name
 
 _NPY_MAGIC = b"\x93NUMPY"
@@ -46,7 +39,8 @@ def _npy_rows(mapping: _core.Mapping) -> tuple[tuple[int, ...], np.dtype[Any], i
     except Exception as error:  # NumPy parses Python, which raises many kinds
         reason = str(error)[:200] or type(error).__name__
         raise FormatError(
-            f"{mapping.path} is a truncated or corrupt .npy file: {reason}; save it again with numpy.save"
+            f"{mapping.path} is a truncated or corrupt .npy file: {reason}; save it again with "
+            f"numpy.save"
         ) from None
     dtype = array.dtype
     if dtype.newbyteorder("<") not in DTYPES.values() or not dtype.isnative:
@@ -86,6 +80,8 @@ class FeatureStore(MappedFile):
         Numbers in a row; 1 for a vector.
     row_bytes : int
         Size of a row.
+    origin : int
+        Byte of the file where the rows begin.
     stored_order : tuple or None
         Fingerprint of the order of rows; None for the user's order.
     is_hot : bool
@@ -100,14 +96,14 @@ class FeatureStore(MappedFile):
     """
 
     def _read_header(self) -> None:
-        if self._mapping.size >= 8 and self._mapping.read(0, 6) == _NPY_MAGIC:
-            self._have_rows(*_npy_rows(self._mapping))
-            self.identity = (self.shape, str(self.dtype), self._mapping.size)
+        if self.mapping.size >= 8 and self.mapping.read(0, 6) == _NPY_MAGIC:
+            self._have_rows(*_npy_rows(self.mapping))
+            self.identity = (self.shape, str(self.dtype), self.mapping.size)
         else:
             self._read_gd_header()
 
     def _read_gd_header(self) -> None:
-        header = _core.feature_header(self._mapping)
+        header = _core.feature_header(self.mapping)
         self._take_header(header)
         rows, rank = self._sections.get("rows"), self._sections.get("node_rank")
         if rows is None:
@@ -135,7 +131,7 @@ class FeatureStore(MappedFile):
         if section is None:
             return () if is_vector else (width,)
         is_shape = DTYPES[section.dtype].str == "<i8" and 2 <= section.count <= _MOST_ROW_DIMS
-        data = self._mapping.read(section.offset, section.length) if is_shape else bytes(8)
+        data = self.mapping.read(section.offset, section.length) if is_shape else bytes(8)
         shape = tuple(np.frombuffer(data, "<i8").tolist())
         if min(shape) <= 0 or math.prod(shape) != width:
             raise FormatError(
@@ -153,9 +149,9 @@ class FeatureStore(MappedFile):
     ) -> None:
         self.shape, self.dtype = shape, dtype
         self.num_nodes, self.feature_dim = shape[0], math.prod(shape[1:])
-        self.row_bytes = self.feature_dim * dtype.itemsize
+        self.row_bytes, self.origin = self.feature_dim * dtype.itemsize, origin
         self.is_hot = rank is not None
-        self._rows = _core.Rows(self._mapping, origin, self.row_bytes, self.num_nodes, rank)
+        self._rows = _core.Rows(self.mapping, origin, self.row_bytes, self.num_nodes, rank)
 
     def __len__(self) -> int:
         return self.num_nodes
@@ -171,7 +167,7 @@ class FeatureStore(MappedFile):
         section = self._sections.get(name)
         if section is None:
             return None
-        data = self._mapping.read(section.offset, section.length)
+        data = self.mapping.read(section.offset, section.length)
         if zlib.crc32(data) != section.crc:
             raise FormatError(f"{self.path}: section '{name}' is corrupt")
         return np.frombuffer(data, DTYPES[section.dtype])
@@ -204,7 +200,7 @@ class FeatureStore(MappedFile):
                 f"{self.path} stores hot rows first: row i of a view is not node i. Use "
                 f"gather(nodes), build with order='input', or pass stored_order=True"
             )
-        rows = section_view(self._mapping, self.dtype, self._rows.origin, self.shape)
+        rows = section_view(self.mapping, self.dtype, self.origin, self.shape)
         if self.dtype == np.bool_ and rows.view(np.uint8).max(initial=0) > 1:
             raise FormatError(f"{self.path} has booleans other than 0 and 1: build it again")
         return rows
@@ -309,11 +305,6 @@ class FeatureStore(MappedFile):
         """Row numbers of the user's ids, which must be in range."""
         return self._rows.to_stored(nodes, num_threads)
 
-    def direct_reader(self, engine: str, threads: int) -> _core.DirectReader:
-        """Reads rows of the file past the page cache, by "uring" or "pread"."""
-        rows = (self._mapping, self._rows.origin, self.row_bytes, self.num_nodes)
-        return _core.DirectReader(*rows, engine=engine, threads=threads)
-
     def read_ahead(self, rows: IdArray, **options: Any) -> tuple[int, int, int]:
         """Requests the pages of ascending row numbers from the kernel.
 
@@ -324,23 +315,19 @@ class FeatureStore(MappedFile):
         (int, int, int)
             Pages covered, pages that were missing, madvise calls made.
         """
-        return self._mapping.willneed(rows, self._rows.origin, self.row_bytes, **options)
-
-    def new_prefix(self) -> ResidentPrefix:
-        """A resident prefix of the rows in the order of the file, which belongs to the caller."""
-        return ResidentPrefix(self._mapping, self._rows.origin)
+        return self.mapping.willneed(rows, self.origin, self.row_bytes, **options)
 
     def request_rows(self, begin: int, end: int) -> None:
         """Asks the kernel to read the rows [begin, end) of the file, and returns at once."""
-        first = self._rows.origin
-        request_range(self._mapping, first + begin * self.row_bytes, first + end * self.row_bytes)
+        first = self.origin
+        request_range(self.mapping, first + begin * self.row_bytes, first + end * self.row_bytes)
 
     def __getitem__(self, nodes: Any) -> Any:
         """Rows by node id: one number, a slice, or an array of ids; always copies."""
         if isinstance(nodes, slice):
             return self.gather(np.arange(*nodes.indices(self.num_nodes)))
         if np.ndim(nodes) == 0:
-            row = self.get_data(operator.index(nodes))
+            row = self.get_data(nodes)
             return row if len(self.shape) > 1 else row[0]
         return self.gather(nodes)
 
@@ -397,7 +384,7 @@ class EdgeRows(FeatureStore):
         super().__init__(path)
 
     def _read_header(self) -> None:
-        self._take_header(_core.CSR(self._mapping).header)
+        self._take_header(_core.CSR(self.mapping).header)
         found = self._sections.get(self.section)
         if found is None:
             raise FormatError(f"{self.path} has no section {self.section!r}: build it again")

@@ -27,7 +27,7 @@ from graphzero.graph.user_input import (
 )
 from graphzero.store.format import DTYPES, FLAG_DIRECTED, FLAG_INCOMING
 from graphzero.store.manifest import Neighbors
-from graphzero.store.mapped_file import MappedFile, ResidentPrefix
+from graphzero.store.mapped_file import MappedFile, ResidentPrefix, section
 from graphzero.units import as_count
 
 if TYPE_CHECKING:
@@ -54,10 +54,6 @@ class SampledNeighbors:
     indptr: IdArray
     indices: IdArray
     e_id: IdArray | None
-
-
-def _section(name: str, doc: str) -> Any:
-    return property(lambda graph: graph._view(name), doc=doc)
 
 
 class Graph(GraphMethods02, MappedFile):
@@ -105,7 +101,7 @@ class Graph(GraphMethods02, MappedFile):
     _is_of_type = False  # whether it is opened as an edge type of a typed graph
 
     def _read_header(self) -> None:
-        self._csr = _core.CSR(self._mapping)
+        self._csr = _core.CSR(self.mapping)
         if self._csr.is_typed != self._is_of_type:
             raise FormatError(
                 f"{self.path} is {'an edge type' if self._csr.is_typed else 'no edge type'} of a "
@@ -188,17 +184,17 @@ class Graph(GraphMethods02, MappedFile):
     @cached_property
     def section_bytes(self) -> dict[str, int]:
         """Bytes of each section of the file, by name."""
-        return {name: section.length for name, section in self._sections.items()}
+        return {name: one.length for name, one in self._sections.items()}
 
     def section_width(self, name: str) -> int:
         """Bytes of an element of a section."""
         return DTYPES[self._sections[name].dtype].itemsize
 
-    def new_prefix(self, section: str) -> ResidentPrefix:
+    def new_prefix(self, name: str) -> ResidentPrefix:
         """A resident prefix of a section, which belongs to the caller."""
-        return ResidentPrefix(self._mapping, self._sections[section].offset)
+        return ResidentPrefix(self.mapping, self._sections[name].offset)
 
-    indptr: npt.NDArray[Any] = _section(
+    indptr: npt.NDArray[Any] = section(
         "indptr",
         """Where each neighbour list begins in `indices`, and the end of the last: a read-only view.
 
@@ -206,19 +202,19 @@ class Graph(GraphMethods02, MappedFile):
         translates them to the user's ids where it is not None.
         """,
     )
-    indices: npt.NDArray[Any] = _section(
+    indices: npt.NDArray[Any] = section(
         "indices", "Neighbour lists as stored, (num_edges,) uint32 or uint64, a read-only view."
     )
-    weights: npt.NDArray[np.float32] | None = _section(
+    weights: npt.NDArray[np.float32] | None = section(
         "weights", "Edge weights in the order of `indices`, (num_edges,) float32 view, or None."
     )
-    times: npt.NDArray[np.int64] | None = _section(
+    times: npt.NDArray[np.int64] | None = section(
         "times", "Edge timestamps in the order of `indices`, (num_edges,) int64 view, or None."
     )
-    time_order: npt.NDArray[Any] | None = _section(
+    time_order: npt.NDArray[Any] | None = section(
         "time_order", "Offsets within each neighbour list, oldest edge first, a view, or None."
     )
-    node_ids: npt.NDArray[Any] | None = _section(
+    node_ids: npt.NDArray[Any] | None = section(
         "node_ids", "The user's id of each stored node, a view; None if they are the same."
     )
 
@@ -329,7 +325,7 @@ class Graph(GraphMethods02, MappedFile):
         ids = as_ids(seeds, self.num_nodes, "seeds")
         threads = as_threads(num_threads)
         draws = _core.Draws(as_seed(seed), 0, 0).hop(0)
-        self._mapping.check_size()
+        self.mapping.check_size()
         with _smaller("fanout", fanout, len(ids), "seeds"):
             indptr, positions, stored = self._csr.sample_hop(
                 self._csr.to_stored(ids, threads), fanout, sampling, draws, threads, _by_seed

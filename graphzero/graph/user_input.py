@@ -13,8 +13,6 @@ from graphzero import _core
 from graphzero.store.id_table import IdTable
 from graphzero.units import as_count, available_processors
 
-_MOST_THREADS = (1 << 31) - 1  # as the core counts them
-
 IdArray = npt.NDArray[np.int64]
 
 
@@ -62,7 +60,7 @@ def as_threads(num_threads: int | None) -> int:
     """Number of threads: as given, or one for each processor available to the process."""
     if num_threads is None:
         return available_processors()
-    return as_count(num_threads, "num_threads", most=_MOST_THREADS)
+    return as_count(num_threads, "num_threads", most=(1 << 31) - 1)  # as the core counts them
 
 
 class NodeTexts(Sequence[str]):
@@ -86,9 +84,6 @@ class NodeTexts(Sequence[str]):
         nodes = as_ids(array.ravel(), len(self), "nodes").tolist()
         texts[:] = [self._table.text_at(node) for node in nodes]
         return texts.reshape(array.shape)[()]
-
-    def __repr__(self) -> str:
-        return f"NodeTexts({len(self):,} ids)"
 
 
 def _find(table: IdTable, array: npt.NDArray[Any], of: str) -> IdArray:

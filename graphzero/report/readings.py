@@ -341,7 +341,7 @@ def read_environment(folder: str | os.PathLike[str] | None) -> dict[str, Any]:
     if folder is not None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # whoever opens the dataset is told
-            tuning = read_tuning(folder)
+            tuning = read_tuning(folder, ())
         if tuning is not None and not machine.machine_differences(here, tuning.machine):
             rate = (tuning.content.get("disk_rate") or {}).get("bytes_per_second")
     return {

@@ -28,7 +28,7 @@ from graphzero.graph.graph import EdgeTypeGraph, Graph
 from graphzero.graph.user_input import as_threads
 from graphzero.packs.pack_file import OFFSETS, OPTIONS, open_pack, pack_files
 from graphzero.store.format import DTYPES, FLAG_TYPED, FLAG_VECTOR, Header, read_header
-from graphzero.store.id_table import IdTable, first_not_ascending
+from graphzero.store.id_table import IdTable
 from graphzero.store.manifest import MANIFEST_NAME, FileEntry, Manifest, read_manifest
 
 _BLOCK_BYTES = 4 << 20  # of each thread
@@ -288,6 +288,13 @@ def _refuse(path: str, header: Header, role: Role) -> None:
         raise FormatError(f"section 'rows' of {path} is not a vector of int64: {_AGAIN}")
 
 
+def _first_not_ascending(rows: npt.NDArray[Any], begin: int, end: int) -> int:
+    """First of the entries [begin, end) that is not above the entry before; -1 if all are."""
+    first = max(begin, 1)
+    wrong = np.flatnonzero(rows[first:end] <= rows[first - 1 : end - 1])
+    return first + int(wrong[0]) if len(wrong) else -1
+
+
 class _File:
     """A file whose header is intact, mapped while it is checked.
 
@@ -455,7 +462,7 @@ def _inverse_tables(file: _File, ids: str, what: str) -> _Group:
 def _checks_of_rows(role: Role, rows: Array) -> list[_Check]:
     limit = role.limit
     if role.kind == "id_table":
-        return [_Check("rows", partial(first_not_ascending, rows), "not above the entry before")]
+        return [_Check("rows", partial(_first_not_ascending, rows), "not above the entry before")]
     if limit is None or rows.dtype.kind not in "iub":
         return []
 

@@ -10,7 +10,7 @@ import os
 import platform
 import warnings
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -117,6 +117,8 @@ class Tuning:
     machine : Machine
     dataset : str
         `files_digest` of the files.
+    not_used : str or None
+        Why loaders do not use it: it is of other files, or of another machine.
     content : dict
         Everything that the file has: also the measured table, the disk's rate, versions.
     """
@@ -128,6 +130,7 @@ class Tuning:
     available: int
     machine: Machine
     dataset: str
+    not_used: str | None
     content: dict[str, Any] = field(repr=False)
 
 
@@ -145,8 +148,15 @@ def files_digest(mappings: Iterable[_core.Mapping]) -> str:
     return " ".join(sorted(found))
 
 
-def read_tuning(folder: str | os.PathLike[str]) -> Tuning | None:
-    """The tuning of a dataset folder, for whatever machine and files it was made.
+def _mismatch(tuned: Tuning, folder: str | os.PathLike[str], files: str) -> str | None:
+    if tuned.dataset != files:
+        return "it is of other files: run graphzero tune again"
+    others = machine_differences(tuned.machine, this_machine(folder))
+    return f"it is of another machine ({'; '.join(others)})" if others else None
+
+
+def read_tuning(folder: str | os.PathLike[str], mappings: Iterable[_core.Mapping]) -> Tuning | None:
+    """The tuning of a dataset folder, whose files are `mappings`.
 
     Returns
     -------
@@ -161,13 +171,14 @@ def read_tuning(folder: str | os.PathLike[str]) -> Tuning | None:
         content = content_of(path)
         if content.get("version") != _VERSION:
             raise ValueError(f"its version is {content.get('version')!r:.80}, and not {_VERSION}")
-        found = read_fields(Tuning, {**content, "path": os.fspath(path), "content": content})
+        own = {"path": os.fspath(path), "not_used": None, "content": content}
+        found = read_fields(Tuning, {**content, **own})
         datetime.fromisoformat(found.date)
         # these are printed and logged, and must not draw on a terminal
         shown = (*asdict(found.machine).values(), *found.prefetch, *found.prefetch.values())
         if not "".join(map(str, shown)).isprintable():
             raise ValueError(f"it has {shown!a:.80}, which cannot be printed")
-        return found
+        return replace(found, not_used=_mismatch(found, folder, files_digest(mappings)))
     except _WRONG as error:
         warnings.warn(
             f"{path} is ignored: {error}; remove it, and run graphzero tune again",

@@ -30,10 +30,9 @@ from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.stats import watch
 from graphzero.packs.packing import PackedDataset
 from graphzero.report.readings import MemoryReport, memory_report
-from graphzero.sampling.sampler import as_fanouts
 from graphzero.store.format import dtype_name
 from graphzero.store.outputs import replaced_file
-from graphzero.training.graphsage import GraphSAGE, SavedModel, device_of
+from graphzero.training.graphsage import GraphSAGE, SavedModel, as_fanouts, device_of
 from graphzero.training.infer import check_inferable, infer
 from graphzero.units import as_count
 
