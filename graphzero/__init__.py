@@ -34,9 +34,6 @@ from graphzero.store.format import BFLOAT16
 
 if TYPE_CHECKING:
     from graphzero.api import build, from_ogb, reorder
-    from graphzero.compat02 import DataType as DataType
-    from graphzero.compat02 import convert_csv_to_gd as convert_csv_to_gd
-    from graphzero.compat02 import convert_csv_to_gl as convert_csv_to_gl
     from graphzero.ingest.link_split import LinkSplit
     from graphzero.ingest.options import Source
     from graphzero.loader.link_dataset import LinkNeighborDataset

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -136,9 +136,14 @@ def build(
     OSError
         With errno and path: no file, no permission, no disk space, or the folder is in use.
     """
-    notes = once(path, partial(write_dataset, **locals()))
+    return _built(path, partial(write_dataset, **locals()), progress)
+
+
+def _built(path: str | os.PathLike[str], work: Callable[[], BuildNotes], progress: bool) -> Dataset:
+    """Builds, or waits for the rank that does, and opens the dataset."""
+    notes = once(path, work)
     if notes is not None:
-        notes.tell(progress, stacklevel=2)
+        notes.tell(progress, stacklevel=3)
     return open_dataset(path)
 
 
@@ -263,7 +268,5 @@ def from_ogb(
     if unknown := sorted(options.keys() - GRAPH_OPTIONS):
         raise TypeError(f"{unknown[0]}= is not an option here: there are {sorted(GRAPH_OPTIONS)}")
     found = find_ogb(path, name=name, directed=directed, split_type=split_type)
-    notes = once(out, partial(write_dataset, out, **{**found, **options}))
-    if notes is not None:
-        notes.tell(bool(options.get("progress", False)), stacklevel=2)
-    return open_dataset(out)
+    work = partial(write_dataset, out, **{**found, **options})
+    return _built(out, work, bool(options.get("progress", False)))

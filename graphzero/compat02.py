@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import enum
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.store.outputs import Output, check_outputs
 from graphzero.units import as_count, by_either_name
 
-Ids = npt.NDArray[np.int64]
 PathLike = str | os.PathLike[str]
 
 _MEMORY = 1 << 30
@@ -62,29 +62,25 @@ class GraphMethods02:
     def sample_neighbours(self: Any, start_node: int, K: int) -> Any:
         """Up to K distinct neighbours of one node, (min(K, degree),) int64."""
         lists = self.lists_of("out", "this samples")
-        K = as_count(K, "K")
-        return lists.sample_neighbors([start_node], K, seed=self._next_seed()).indices
+        drawn = lists.sample_neighbors([start_node], as_count(K, "K"), seed=self._next_seed())
+        return drawn.indices
 
     def batch_random_walk(
         self: Any, start_nodes: Any, walk_length: int, p: float = 1.0, q: float = 1.0
-    ) -> Ids:
+    ) -> Any:
         """Walks of walk_length nodes, the start included, (n, walk_length) int64.
 
         After a dead end the last node is repeated.
         """
-        steps = as_count(walk_length, "walk_length") - 1
-        if steps == 0:
-            # a step is drawn all the same, to validate the arguments
-            return np.array(self.random_walk(start_nodes, 1, p=p, q=q)[:, :1])
-        walks = self.random_walk(start_nodes, steps, p=p, q=q, seed=self._next_seed())
-        ended_at = np.where(walks >= 0, np.arange(steps + 1), 0)
+        length = as_count(walk_length, "walk_length")
+        steps = max(1, length - 1)  # of a walk of one node, too, a step is drawn
+        walks = self.random_walk(start_nodes, steps, p=p, q=q, seed=self._next_seed())[:, :length]
+        ended_at = np.where(walks >= 0, np.arange(length), 0)
         return np.take_along_axis(walks, np.maximum.accumulate(ended_at, axis=1), axis=1)
 
-    def batch_random_walk_uniform(self, start_nodes: Any, walk_length: int) -> Ids:
-        """`batch_random_walk` with p = q = 1."""
-        return self.batch_random_walk(start_nodes, walk_length)
+    batch_random_walk_uniform = batch_random_walk
 
-    def batch_random_fanout(self: Any, start_nodes: Any, K: int) -> Ids:
+    def batch_random_fanout(self: Any, start_nodes: Any, K: int) -> Any:
         """K neighbours of each node, (n, K) int64.
 
         Without replacement if the degree is at least K. With a smaller degree, all neighbours, and
@@ -102,13 +98,10 @@ class GraphMethods02:
         column = np.arange(K)
         out[column < counts[:, np.newaxis]] = sampled.indices
         short = np.flatnonzero((counts > 0) & (counts < K))
-        if short.size:
-            # another seed: the same one would draw the same neighbours in the same places
-            redrawn = lists.sample_neighbors(
-                start[short], K, replace=True, seed=~seed, _by_seed=True
-            )
-            missing = column >= counts[short, np.newaxis]
-            out[short] = np.where(missing, redrawn.indices.reshape(-1, K), out[short])
+        # another seed: the same one would draw the same neighbours in the same places
+        redrawn = lists.sample_neighbors(start[short], K, replace=True, seed=~seed, _by_seed=True)
+        missing = column >= counts[short, np.newaxis]
+        out[short] = np.where(missing, redrawn.indices.reshape(-1, K), out[short])
         return out
 
 
@@ -121,19 +114,23 @@ class DataType(enum.Enum):
     FLOAT64 = "float64"
 
 
-def _checked_target(out_path: PathLike, source: Path) -> Path:
-    """The file to write, where `out_path` is a link to it; refused before the work if it cannot be.
+@contextmanager
+def _target(out_path: PathLike, source: Path) -> Iterator[Path]:
+    """The file to write, where `out_path` is a link to it; its folder is locked.
 
     Raises
     ------
     OSError
-        With errno and path.
+        With errno and path: it cannot be written.
     ValueError
         If it is the source.
     """
+    from graphzero.ingest.folder import folder_lock  # ingest imports pyarrow
+
     output = Output("out_path", out_path)
     check_outputs([output], [source])
-    return output.target
+    with folder_lock(output.target.parent, shared=True):
+        yield output.target
 
 
 def _edges(path: Path) -> Any:
@@ -148,9 +145,8 @@ def _edges(path: Path) -> Any:
     others = [name for name in names if names.count(name) == 1 and name not in taken]
     weight: str | int | bool = "weight" if "weight" in others else False
     timestamp = next((name for name in _TIMES if name in others), False)
-    third = len(cells) > 2 and is_number(cells[2])
-    if "weight" not in names and third and not (names and names[2] in _TIMES):
-        weight = 2
+    if "weight" not in names and not {*names[2:3]} & {*_TIMES}:
+        weight = 2 if len(cells) > 2 and is_number(cells[2]) else weight
     return edges_of_table(table, src=src, dst=dst, weight=weight, timestamp=timestamp)
 
 
@@ -184,15 +180,13 @@ def convert_csv_to_gl(
         With errno and path; also if the output is a folder, a device or another special file.
     """
     from graphzero.ingest.edges import IdBound, read_edges  # ingest imports pyarrow
-    from graphzero.ingest.folder import folder_lock
     from graphzero.ingest.lists import NodeOrder, write_graph
     from graphzero.ingest.options import Progress
 
     source = Path(by_either_name("csv_path", csv_path, input_csv))
-    target = _checked_target(by_either_name("out_path", out_path, output_bin), source)
     bounds, progress = (IdBound(), IdBound()), Progress()
-    with folder_lock(target.parent, shared=True):
-        options: dict[str, Any] = {"memory": _MEMORY // 8, "bounds": bounds, "progress": progress}
+    options: dict[str, Any] = {"memory": _MEMORY // 8, "bounds": bounds, "progress": progress}
+    with _target(by_either_name("out_path", out_path, output_bin), source) as target:
         edges = read_edges(replace(_edges(source), directed=directed), target.parent, **options)
         if not len(edges):
             raise ValueError(f"{source} has no edges")
@@ -220,16 +214,13 @@ def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -
     OSError
         With errno and path.
     """
-    from graphzero.ingest.folder import folder_lock
     from graphzero.ingest.options import Progress
     from graphzero.ingest.row_files import write_rows
     from graphzero.ingest.rows import ValueColumns, rows_of_table
     from graphzero.ingest.sources.text_table import CsvTable
 
-    source = Path(csv_path)
-    target = _checked_target(out_path, source)
-    stored = np.dtype(DataType(dtype).value)
-    with folder_lock(target.parent, shared=True):
+    source, stored = Path(csv_path), np.dtype(DataType(dtype).value)
+    with _target(out_path, source) as target:
         table = CsvTable(source)
         if table.width < 2:
             raise ValueError(f"{table.name} has one column: features need a node id and values")

@@ -41,14 +41,15 @@ def parse_size(size: int | str, what: str) -> int:
     ValueError
         If it is not a size.
     """
-    if isinstance(size, str):
-        match = _SIZE.fullmatch(size)
-        if match is None or match[2].upper() not in _UNITS:
-            raise ValueError(f"{what} {size!r} is not a size: write it like '2GB' or '512MiB'")
-        return int(float(match[1]) * _UNITS[match[2].upper()])
     if isinstance(size, int) and not isinstance(size, bool):
         return size
-    raise ValueError(f"{what} {size!r} is neither a number of bytes nor a text like '2GB'")
+    match = _SIZE.fullmatch(size) if isinstance(size, str) else None
+    if match is None or match[2].upper() not in _UNITS:
+        raise ValueError(
+            f"{what} {size!r} is not a size: neither a number of bytes nor a text like '2GB' or "
+            f"'512MiB'"
+        )
+    return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
 def as_count(value: Any, name: str, least: int = 1, most: int = MOST_COUNT) -> int:
@@ -72,9 +73,8 @@ def as_count(value: Any, name: str, least: int = 1, most: int = MOST_COUNT) -> i
 
 def available_processors() -> int:
     """Processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    has_affinity = hasattr(os, "sched_getaffinity")  # not on macOS
+    return len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
 
 
 def by_either_name(name: str, value: Any, old_value: Any) -> Any:

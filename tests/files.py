@@ -161,7 +161,7 @@ def open_cold(kind, path):
     """A file opened by `kind`: none of it in the page cache, and no page read with another."""
     drop_from_cache(path)
     with kind(path) as opened:
-        if opened._mapping.resident_pages() > 64:
+        if opened.mapping.resident_pages() > 64:
             pytest.skip("this file system keeps pages that it was told to drop")
-        opened.advise("random")
+        opened.mapping.advise("random")
         yield opened

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -104,6 +105,17 @@ def test_a_file_that_is_truncated_is_an_error_and_nothing_is_left(path, engine):
         _core.probe_disk(path, seconds=60, engine=engine)
     timer.join()
     assert left() == before
+
+
+@each_engine
+def test_signals_change_nothing(path, engine):
+    before = signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    try:
+        assert _core.probe_disk(path, depth=4, seconds=0.2, engine=engine)["reads"] > 0
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 CTRL_C = """

@@ -17,6 +17,8 @@ from graphzero import _core
 from graphzero.store import format as gz_format
 from graphzero.store.format import FileWriter
 
+pytestmark = pytest.mark.core  # under AddressSanitizer, too
+
 # on a machine of any speed
 ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NAMES = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=16)
@@ -61,6 +63,13 @@ def test_python_reads_what_c_writes(header):
     page = _core.header_encode(as_fields(header), header.kind)
     assert page == gz_format.encode_header(header)
     assert gz_format.decode_header(page, header.file_bytes, header.kind) == header
+
+
+def test_sixty_two_sections_fit():
+    names = [f"section-{i:08}" for i in range(gz_format.MAX_SECTIONS)]  # 16 bytes
+    header = gz_format.layout("graph", [(n, "u1", 0) for n in names], num_nodes=0, width=0)
+    page = gz_format.encode_header(header)
+    assert _core.header_decode(page, header.file_bytes, "graph") == as_fields(header)
 
 
 @ANY_SPEED

@@ -68,7 +68,7 @@ def test_a_closed_store_says_so(graph_path, tmp_path):
 
 def test_views_are_read_only(graph_path):
     graph = gz.Graph(graph_path)
-    assert np.shares_memory(graph.indices, np.frombuffer(graph._mapping, np.uint8))
+    assert np.shares_memory(graph.indices, np.frombuffer(graph.mapping, np.uint8))
     for view in (graph.indptr, graph.indices):
         assert not view.flags.writeable
         with pytest.raises(ValueError, match="read-only"):

@@ -15,6 +15,7 @@ import numbers_of_dtypes as numbers  # noqa: E402 (it needs torch)
 
 import graphzero as gz  # noqa: E402
 from graphzero import _core  # noqa: E402
+from graphzero.io.prefetch import direct_reader  # noqa: E402
 
 pytestmark = [
     pytest.mark.core,
@@ -49,7 +50,7 @@ def read_past_the_cache(store, engine, rows, num_resident_rows):
     """Rows by a direct reader, as float32."""
     dtype, code = store.conversion(np.float32)
     out = np.full((len(rows), *store.shape[1:]), np.nan, dtype)
-    reader = store.direct_reader(engine, 4)
+    reader = direct_reader(store, engine, 4)
     try:
         fetched = reader.fetch(rows, first_rows(reader, num_resident_rows), 1)
         fetched.place(out.reshape(-1).view(np.uint8), 1, code)

@@ -12,6 +12,7 @@ import pytest
 import graphzero as gz
 from graphzero.io import plan as io_plan
 from graphzero.io.memory import BUDGET
+from graphzero.io.prefetch import direct_reader
 from graphzero.packs.pack_file import open_pack
 from graphzero.sampling.order import num_batches
 from graphzero.store.format import read_file
@@ -131,7 +132,7 @@ def test_a_packed_batch_is_one_run(folder, tmp_path):
         row_bytes = len(packed.subgraph.n_id) * DIM * 4
         assert row_bytes / 4096 <= packed.stats.pages_missed <= row_bytes / 4096 + 2
         assert unpacked.stats.pages_missed > 2 * packed.stats.pages_missed
-    reader = pack.store.direct_reader("pread", 2)
+    reader = direct_reader(pack.store, "pread", 2)
     for begin, end in zip(pack.offsets[:-1], pack.offsets[1:], strict=True):
         _, pages, reads = reader.fetch(np.arange(begin, end)).counts
         assert reads == -(-pages // 16)

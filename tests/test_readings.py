@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
 import shutil
@@ -32,13 +33,11 @@ from graphzero.report.readings import (
 )
 from graphzero.report.recording import GroupReading
 from graphzero.store import mapped_file as residency
-from graphzero.store import tuning_file as machine
 from graphzero.store.tuning_file import (
     TUNING_NAME,
     mount_of,
     this_machine,
     tuning_content,
-    write_tuning,
 )
 
 pytestmark = pytest.mark.no_asan  # pure Python; measures memory, starts processes
@@ -287,26 +286,20 @@ def test_files_that_processes_have_mapped(tmp_path):
 # --- disks
 
 
-def test_a_partition_counts_as_its_disk(tmp_path, monkeypatch):
-    """In a made-up ``/sys``."""
-    number, blocks = tmp_path.stat().st_dev, tmp_path / "sys/dev/block"
-    counters = {name: SimpleNamespace(read_bytes=n) for name, n in {"sda": 2048, "sda1": 1}.items()}
-    monkeypatch.setattr(machine, "_BLOCK_DEVICES", blocks)
-    monkeypatch.setattr(readings, "_disk_of", machine.disk_of)
+def test_the_device_below_a_mount_counts(tmp_path, monkeypatch):
+    (tmp_path / "mapper").symlink_to(tmp_path / "sda1")
+    mount = SimpleNamespace(device=str(tmp_path / "mapper"), mountpoint="/", fstype="ext4")
+    counters = {"sda1": SimpleNamespace(read_bytes=2048)}
     monkeypatch.setattr(psutil, "disk_io_counters", lambda **_: counters)
-    assert device_bytes(tmp_path) is None
-    model = tmp_path / "sys/block/sda/device/model"
-    write(model.parent, {"model": "WDC WD40  \n"})
-    write(tmp_path / "sys/block/sda/sda1", {"partition": "1\n"})
-    blocks.mkdir(parents=True)
-    link = blocks / f"{os.major(number)}:{os.minor(number)}"
-    link.symlink_to(tmp_path / "sys/block/sda/sda1")
-    assert device_bytes(tmp_path) == 2048
-    assert this_machine(tmp_path).disk == "WDC WD40"
-    model.unlink()
-    assert this_machine(tmp_path).disk == "sda"
-    counters.clear()
-    assert device_bytes(tmp_path) is None
+    monkeypatch.setattr(psutil, "disk_partitions", lambda **_: [mount])
+    readings._device_of.cache_clear()
+    try:
+        assert device_bytes(tmp_path) == 2048
+        assert this_machine(tmp_path).disk == mount.device
+        counters.clear()
+        assert device_bytes(tmp_path) is None
+    finally:
+        readings._device_of.cache_clear()
 
 
 def test_the_innermost_mount_counts(monkeypatch):
@@ -326,7 +319,7 @@ def test_the_environment_has_the_rate_of_the_disk_that_tune_has_measured(tmp_pat
         options = {"date": "2026-11-22T10:00:00", "prefetch": {}, "available": 1, "dataset": "x"}
         measured = {"bytes_per_second": 2e8}
         found = tuning_content(replace(here, **changes), **options, disk_rate=measured)
-        write_tuning(tmp_path / TUNING_NAME, found)
+        (tmp_path / TUNING_NAME).write_text(json.dumps(found))
     found = read_environment(tmp_path)
     assert found["disk_rate"] == rate
     assert {name: found[name] for name in asdict(here)} == asdict(here)

@@ -27,12 +27,17 @@ from graphzero.io.memory import (
     divide,
 )
 from graphzero.store import mapped_file as resident_prefix
+from graphzero.store.mapped_file import ResidentPrefix
 
 MB = 1 << 20
 
 
+def prefix_of(store):
+    return ResidentPrefix(store.mapping, store.origin)
+
+
 def of_size(store, num_bytes):
-    prefix = store.new_prefix()
+    prefix = prefix_of(store)
     prefix.resize(num_bytes)
     return prefix
 
@@ -46,7 +51,7 @@ def load(prefix):
 def drop(store, first, pages):
     """Has the system take pages of the rows back."""
     at = store._rows.origin + first * PAGESIZE
-    store._mapping.advise("release", at, pages * PAGESIZE)
+    store.mapping.advise("release", at, pages * PAGESIZE)
 
 
 @pytest.mark.parametrize("trusted", [True, False])
@@ -56,13 +61,13 @@ def test_pages_that_were_taken_back_are_known_and_come_again(cold_store, trusted
     assert prefix.page_map().sum() < 64
     load(prefix)
     assert prefix.page_map().tolist() == [1] * 2048
-    assert prefix.is_resident
+    assert prefix.page_map().all()
     assert (prefix.resident_bytes, prefix.kept_bytes) == (8 * MB, 8 * MB)
-    assert 2048 <= cold_store._mapping.resident_pages() < 2048 + 64
+    assert 2048 <= cold_store.mapping.resident_pages() < 2048 + 64
     drop(cold_store, 100, 50)
     assert np.flatnonzero(prefix.page_map() == 0).tolist() == list(range(100, 150))
     assert prefix.resident_bytes == 8 * MB - 50 * PAGESIZE
-    assert not prefix.is_resident
+    assert not prefix.page_map().all()
     assert list(prefix.missing_runs(30 * PAGESIZE)) == [
         (cold_store._rows.origin + first * PAGESIZE, cold_store._rows.origin + end * PAGESIZE)
         for first, end in ((100, 130), (130, 150))
@@ -85,11 +90,11 @@ def test_nothing_is_locked_and_what_is_not_wanted_any_more_is_given_back(cold_st
     load(prefix)
     prefix.resize(1 * MB)
     assert len(prefix.page_map()) == 256
-    assert 256 <= cold_store._mapping.resident_pages() < 256 + 64
+    assert 256 <= cold_store.mapping.resident_pages() < 256 + 64
     prefix.resize(0)
     assert (len(prefix.page_map()), prefix.kept_bytes) == (0, 0)
     assert list(prefix.missing_runs(1 << 20)) == []
-    assert cold_store._mapping.resident_pages() < 64
+    assert cold_store.mapping.resident_pages() < 64
 
 
 def test_rows_that_begin_within_a_page(tmp_path):
@@ -148,7 +153,13 @@ def test_bytes_are_divided_by_the_sizes_of_files(cold_store, tmp_path, share):
     files.write_rows(tmp_path / "small.gd", np.zeros((8192, 128), np.float32))
     with files.open_cold(gz.FeatureStore, tmp_path / "small.gd") as small:
         sizes = [16 * MB, 4 * MB]
-        group = PrefixGroup([cold_store.new_prefix(), small.new_prefix()], sizes)
+        group = PrefixGroup(
+            [
+                prefix_of(cold_store),
+                prefix_of(small),
+            ],
+            sizes,
+        )
         group.resize(int(share * sum(sizes)))
         for prefix, size in zip(group.parts, sizes, strict=True):
             assert min(1, share) * size - PAGESIZE < prefix.num_bytes <= min(1, share) * size
@@ -257,7 +268,10 @@ def keeper_of(*fixed):
 
 
 def test_prefixes_are_read_again_after_a_batch_and_left_at_the_end(cold_store):
-    prefix, other = cold_store.new_prefix(), cold_store.new_prefix()
+    prefix, other = (
+        prefix_of(cold_store),
+        prefix_of(cold_store),
+    )
     keeper = keeper_of((prefix, 8 * MB), (other, 1 * MB))
     assert until(lambda: prefix.kept_bytes == 8 * MB)
     assert other.num_bytes == 1 * MB
@@ -267,7 +281,7 @@ def test_prefixes_are_read_again_after_a_batch_and_left_at_the_end(cold_store):
     keeper.count_batch()
     assert until(lambda: prefix.kept_bytes == 8 * MB)
     keeper.close()
-    assert 2048 <= cold_store._mapping.resident_pages() < 2048 + 64
+    assert 2048 <= cold_store.mapping.resident_pages() < 2048 + 64
     keeper_of((prefix, 16 * MB)).close()  # between two steps
     keeper_of().count_batch()  # nothing to keep needs no thread
     assert not is_running()
@@ -280,7 +294,7 @@ class Kept:
         self.available = available
         monkeypatch.setattr(memory, "available_memory", lambda: self.available)
         monkeypatch.setattr(memory, "_anonymous_bytes", lambda: 0)
-        self.prefix = PrefixGroup([store.new_prefix()], [16 * MB])
+        self.prefix = PrefixGroup([prefix_of(store)], [16 * MB])
         watch = memory.MemoryWatch()
         self.keeper = PrefixKeeper(
             watch, [], self.prefix, first, most, lambda available: available - reserve
@@ -353,7 +367,7 @@ def test_failing_to_keep_rows_warns_and_goes_on(cold_store, monkeypatch):
         seen.append(begin)
         raise OSError(5, "no advice")
 
-    prefix = cold_store.new_prefix()
+    prefix = prefix_of(cold_store)
     monkeypatch.setattr(prefix, "load", refuse)
     with (
         pytest.warns(RuntimeWarning, match="making rows resident failed"),

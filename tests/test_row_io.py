@@ -17,6 +17,7 @@ from loaders import loader_of
 
 import graphzero as gz
 from graphzero import _core
+from graphzero.io import prefetch
 from graphzero.io.memory import BUDGET, Budget, MemoryWatch
 from graphzero.io.plan import IOPlan
 from graphzero.io.prefetch import STRATEGIES
@@ -49,16 +50,16 @@ def folder(request, tmp_path_factory):
     return folder
 
 
-def make(folder, **prefetch):
+def make(folder, **options):
     ds = gz.open(folder)
     batches = gz.NeighborDataset(
-        ds, np.arange(600), [8, 8], batch_size=64, prefetch=gz.Prefetch(**prefetch)
+        ds, np.arange(600), [8, 8], batch_size=64, prefetch=gz.Prefetch(**options)
     )
     return ds, batches
 
 
-def batches_of(folder, workers=0, **prefetch):
-    _, batches = make(folder, **prefetch)
+def batches_of(folder, workers=0, **options):
+    _, batches = make(folder, **options)
     batches.set_epoch(0)  # which workers do not decide by themselves
     return list(loader_of(batches, workers))
 
@@ -108,7 +109,7 @@ def test_nothing_is_resident_without_memory(folder, expected):
 
 @pytest.mark.parametrize("when", ["before", "when it is opened"])
 def test_a_ring_that_is_refused_is_replaced_and_named(folder, expected, monkeypatch, when):
-    make_reader = gz.FeatureStore.direct_reader
+    make_reader = prefetch.direct_reader
 
     def refuse(store, engine, threads):
         if engine == "uring":
@@ -117,7 +118,7 @@ def test_a_ring_that_is_refused_is_replaced_and_named(folder, expected, monkeypa
 
     refusal = "forbidden for this test" if when == "before" else None
     monkeypatch.setattr(_core, "uring_refusal", lambda: refusal)
-    monkeypatch.setattr(gz.FeatureStore, "direct_reader", refuse)
+    monkeypatch.setattr(prefetch, "direct_reader", refuse)
     got = batches_of(folder, strategy="uring")
     assert fingerprints(got) == expected
     assert got[0].stats.io.startswith("pread: ")
@@ -231,7 +232,7 @@ def test_pages_asked_for_become_resident_without_a_fault(cold_store, trust):
     again = cold_store.read_ahead(FAR_ROWS, gap_pages=0, trust_mincore=trust)
     assert again == (448, 0, 0 if trust else 448)
     # MADV_RANDOM: what was not asked for was not read
-    assert cold_store._mapping.resident_pages() < 448 + 64
+    assert cold_store.mapping.resident_pages() < 448 + 64
 
 
 def test_a_few_rows_are_looked_up_first(cold_store):
@@ -292,7 +293,7 @@ def test_only_strategies_that_read_ahead_request_pages(cold_store, strategy, pag
         requested = rows.wait(rows.submit(0, None))
         assert sum(part.pages for part in requested) == pages
         rows.finish(requested)
-    assert (cold_store._mapping.resident_pages() < 64) is (pages == 0)
+    assert (cold_store.mapping.resident_pages() < 64) is (pages == 0)
 
 
 @pytest.mark.parametrize(("numbering", "requests"), [("rows", 1), ("others", 2)])

@@ -306,8 +306,8 @@ TOO_LARGE = np.array([1, 2**63], dtype=np.uint64)
     ("options", "call", "message"),
     [
         ({"labor": True, "replace": True}, {}, "labor excludes replace"),
-        ({"labor": True, "weighted": True}, {}, "labor excludes weighted"),
-        ({"labor": True, "disjoint": True}, {}, "labor excludes disjoint"),
+        ({"labor": True, "weighted": True}, {}, "labor excludes replace, weighted"),
+        ({"labor": True, "disjoint": True}, {}, "labor excludes .* and disjoint"),
         ({"temporal_strategy": "last", "replace": True}, {}, "replace has no meaning"),
         ({"batch_dependency": 2, "disjoint": True}, {}, "batch_dependency excludes disjoint"),
         ({"batch_dependency": 0}, {}, "batch_dependency must be at least 1"),

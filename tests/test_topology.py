@@ -184,7 +184,7 @@ def test_nodes_are_left_out_only_while_their_topology_is_in_memory(path):
             for begin, end in prefix.missing_runs(1 << 20):
                 prefix.load(begin, end)
         assert topology.hop_readahead()[0].resident_nodes == NODES
-        graph._mapping.advise("release")
+        graph.mapping.advise("release")
         assert topology.hop_readahead()[0].resident_nodes == 0
 
 

@@ -11,6 +11,7 @@ from typed_graphs import Edges, TypedGraph, write_typed
 
 import graphzero as gz
 from graphzero import _core
+from graphzero.graph.graph import EdgeTypeGraph
 from graphzero.sampling.sampler import NeighborSampler
 
 RATES, BY = ("user", "rates", "film"), ("film", "by", "user")
@@ -106,7 +107,7 @@ def test_silent_uniform_draws_would_be_a_wrong_model(
     lists = opened(tmp_path, *payload)
     lists.edges[RATES].graph.close()
     write_typed(tmp_path / "0.gl", a_graph(*payload).naive(RATES), FILMS, {section})
-    vars(lists.edges[RATES])["graph"] = gz.Graph._open_typed(tmp_path / "0.gl")
+    vars(lists.edges[RATES])["graph"] = EdgeTypeGraph(tmp_path / "0.gl")
     with pytest.raises(ValueError, match=message):
         NeighborSampler(lists, [2], **options).sample({"user": [0]}, **call)
 
@@ -212,7 +213,7 @@ def test_an_edge_type_is_no_graph_of_its_own(plain):
 def test_a_graph_is_no_edge_type(tmp_path):
     files.write_graph(tmp_path / "g.gl", [[0, 1]], 2, order="hot")
     with pytest.raises(gz.FormatError, match="is no edge type of a typed graph"):
-        gz.Graph._open_typed(tmp_path / "g.gl")
+        EdgeTypeGraph(tmp_path / "g.gl")
 
 
 def test_what_follows_neighbours_as_nodes_is_refused(plain):

@@ -142,7 +142,7 @@ def _replace(old, new):
         ),
         (_replace(b"{", b"["), "dataset.json", 0, "is not a graphzero dataset"),
         (_replace(b'"version": 2', b'"version": 9'), "dataset.json", 0, "has version 9"),
-        (_replace(b'"num_nodes": 40', b'"num_nodes": -4'), "dataset.json", 0, "is corrupt"),
+        (_replace(b'"num_nodes": 40', b'"num_nodes": -4'), "dataset.json", 0, "num_nodes is -4"),
     ],
 )
 def test_files_that_are_not_those_of_the_manifest(copied, change, file, offset, message):

@@ -9,7 +9,7 @@ import numpy as np
 import reference
 
 from graphzero.graph.dataset import Dataset, EdgeStore, NodeStore
-from graphzero.graph.graph import Graph
+from graphzero.graph.graph import EdgeTypeGraph
 from graphzero.store import format as gz_format
 
 
@@ -93,7 +93,7 @@ class TypedGraph:
             left_out = {name for name in ("weights", "times") if getattr(edges, name) is None}
             left_out.add(leave_out)
             write_typed(path, naive, self.num_nodes[self.ends(edge_type)[1]], left_out, wide)
-            graphs[edge_type] = Graph._open_typed(path)
+            graphs[edge_type] = EdgeTypeGraph(path)
         nodes = {
             name: NodeStore(name, count, {}, order=Order(self.node_ids(name), self.rank(name)))
             for name, count in self.num_nodes.items()

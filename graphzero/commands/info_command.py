@@ -15,7 +15,7 @@ from graphzero import _core
 from graphzero.commands.parsing import add_option, describe_direction
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.graph.features import FeatureStore
-from graphzero.graph.graph import Graph
+from graphzero.graph.graph import EdgeTypeGraph, Graph
 from graphzero.graph.stores import EdgeStore, NodeStore
 from graphzero.graph.user_input import NodeTexts
 from graphzero.io.prefetch import Prefetch
@@ -61,7 +61,7 @@ def _describe(path: str) -> dict[str, Any]:
             return _dataset(path, ds)
     if not path.endswith(".npy") and read_header(path).kind == "graph":
         is_typed = bool(read_header(path).flags & FLAG_TYPED)
-        with closing(Graph._open_typed(path) if is_typed else Graph(path)) as graph:
+        with closing(EdgeTypeGraph(path) if is_typed else Graph(path)) as graph:
             nodes = {"num_nodes": graph.num_nodes, "num_neighbors": graph.num_neighbors}
             content = {"direction": describe_direction(graph), **_lists(graph)}
             return {"path": path, **nodes, **content, "files": _files([path])}
@@ -96,10 +96,10 @@ def _tuning(ds: Dataset) -> dict[str, Any] | None:
     A loader is a far larger process than this one. So the amounts of memory are shown that the
     options suit, and a loader says whether it has as much.
     """
-    tuned = ds.any_tuning
+    tuned = ds.tuning
     if tuned is None:
         return None
-    mismatch = ds.tuning_mismatch
+    mismatch = tuned.not_used
     if not mismatch:
         try:
             Prefetch(**tuned.prefetch)

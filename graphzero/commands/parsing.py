@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import signal
 import sys
 import time
@@ -13,10 +14,10 @@ from dataclasses import fields
 from types import ModuleType
 from typing import Any
 
-from graphzero.graph import user_input
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.graph.graph import Graph
 from graphzero.io.prefetch import Prefetch
+from graphzero.sampling import sampler
 from graphzero.sampling.presample import Presample
 from graphzero.store.format import DTYPES, dtype_name
 from graphzero.units import format_bytes
@@ -234,7 +235,7 @@ def as_seconds(text: str) -> float:
 def as_fanouts(text: str) -> list[int]:
     """``"10,10"`` as a list; -1 means all neighbours."""
     try:
-        return user_input.as_fanouts([int(part) for part in text.split(",")])
+        return sampler.as_fanouts([int(part) for part in text.split(",")])
     except ValueError:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a list of fanouts: write it like 10,10 (-1 for all neighbours)"
@@ -279,3 +280,43 @@ _TYPES: dict[str, Callable[[str], Any]] = {
     "COL": as_column,
     "NAME[:KEY=VALUE,...]": as_prefetch,
 }
+
+
+# --- the program around a command
+
+_EXPECTED = (OSError, ValueError, IndexError, ImportError, MemoryError, RuntimeError)
+
+
+def one_line(error: BaseException) -> str:
+    """An error as users see it."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    # A DataLoader worker's error carries its traceback; the last line is the error itself.
+    text = str(error).strip().rpartition("\n")[2].strip()
+    if isinstance(error, _EXPECTED) and text:
+        return text
+    return f"{type(error).__name__}: {text} (--debug shows where)"
+
+
+def let_threads_sleep() -> None:
+    """Starts the program again with ``OMP_WAIT_POLICY=passive``, unless the variable is set.
+
+    By default OpenMP's threads spin while they wait for one another, which makes training five
+    times slower where other programs need the same processors. The OpenMP runtime reads the
+    variable once, when it is loaded; importing this package has loaded it.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ["OMP_WAIT_POLICY"] = "passive"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def open_closed_streams() -> None:
+    """Drops what is printed to a stream that the program was started without, as by ``>&-``.
+
+    Its descriptor would be that of the next file that is opened, and libraries print to it.
+    Commands that are run still start without it, because these descriptors are not inherited.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            dropped = open(os.devnull, mode, encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+            setattr(sys, name, dropped)

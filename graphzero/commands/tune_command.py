@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
+import os
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING
 from graphzero.commands.parsing import add_batch_options, add_option, ended_by_signals
 from graphzero.graph.dataset import open_dataset
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file
-from graphzero.store.tuning_file import TUNING_NAME, require_replaceable, write_tuning
+from graphzero.store.tuning_file import TUNING_NAME, content_of
 from graphzero.units import format_bytes, parse_size
 
 if TYPE_CHECKING:
@@ -74,6 +76,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "--json", "print the result as JSON")
 
 
+def _require_replaceable(path: Path) -> None:
+    """Refuses to write where there is a file that no `tune` has written, and that is not empty."""
+    try:
+        if path.exists() and path.stat().st_size > 0:
+            content_of(path)
+    except (OSError, ValueError, RecursionError) as error:
+        reason = "graphzero tune did not write this file: rename it, or write to another with --out"
+        raise FileExistsError(errno.EEXIST, reason, os.fspath(path)) from error
+
+
 def run(args: argparse.Namespace) -> int:
     """Measures, prints a table and the choice, and writes them."""
     from graphzero.report.tune import Workload, csv_rows, csv_text, tune
@@ -84,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     with open_dataset(args.dir) as ds:
         check_outputs(outputs, files_of_dataset(ds.paths))
         has_train = any("train" in store.splits for store in ds.nodes.values())
-    require_replaceable(path)
+    _require_replaceable(path)
     work = Workload(
         *(args.dir, args.fanouts, args.batch_size),
         args.split or ("train" if has_train else "all"),
@@ -102,7 +114,8 @@ def run(args: argparse.Namespace) -> int:
             say=lambda text: None if args.quiet else print(text, file=sys.stderr, flush=True),
         )
     content = tuned.content()
-    write_tuning(path, content)
+    with replaced_file(path) as file:
+        file.write((json.dumps(content, indent=2) + "\n").encode())
     if args.csv is not None:
         with replaced_file(args.csv) as file:
             file.write(csv_text(csv_rows(tuned.trials)).encode())

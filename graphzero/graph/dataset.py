@@ -20,7 +20,7 @@ import numpy.typing as npt
 from graphzero import _core
 from graphzero.errors import FormatError, user_line
 from graphzero.graph.features import EdgeRows, FeatureStore, StoredIds
-from graphzero.graph.graph import Graph
+from graphzero.graph.graph import EdgeTypeGraph, Graph
 from graphzero.graph.stores import (
     EdgeSplits,
     EdgeStore,
@@ -33,7 +33,7 @@ from graphzero.graph.stores import (
 )
 from graphzero.graph.user_input import NodeTexts
 from graphzero.store import tuning_file
-from graphzero.store.id_table import IdTable, open_id_table
+from graphzero.store.id_table import IdTable
 from graphzero.store.manifest import (
     EDGES,
     NODES,
@@ -72,6 +72,14 @@ def _of_nodes(name: str, doc: str) -> Any:
 
 def _of_edges(name: str, doc: str) -> Any:
     return property(lambda ds: getattr(_only(ds.edges), name), doc=doc)
+
+
+def _columns(of: str, doc: str) -> Any:
+    def count(ds: Dataset) -> Any:
+        found = {key: store.num_features for key, store in getattr(ds, of).items()}
+        return found if ds.is_typed else next(iter(found.values()))
+
+    return property(count, doc=doc)
 
 
 class Dataset(Named, ClosedAtExit):
@@ -116,7 +124,6 @@ class Dataset(Named, ClosedAtExit):
     nodes: dict[str, NodeStore]
     edges: dict[EdgeType, EdgeStore]
     _direction_note: str | None = None  # what to warn of, where nobody has chosen the direction
-    any_tuning: tuning_file.Tuning | None = None  # in the folder, for whatever machine and files
 
     def __init__(
         self,
@@ -242,10 +249,8 @@ class Dataset(Named, ClosedAtExit):
         return {**self.nodes, **self.edges}
 
     def __dir__(self) -> list[str]:
-        hidden: set[str] = set()
-        if self.is_typed:
-            hidden = set(_OF_ONE_TYPE).union(*self._stores.values()) - self.kept().keys()
-        return sorted(set(super().__dir__()) - hidden)
+        hidden = set(_OF_ONE_TYPE).union(*self._stores.values()) - self.kept().keys()
+        return sorted(set(super().__dir__()) - (hidden if self.is_typed else set()))
 
     def keys(self) -> list[str]:
         """Names of all attributes, also of those that only some types have."""
@@ -260,17 +265,10 @@ class Dataset(Named, ClosedAtExit):
         """Node types and edge types, as ``to_hetero`` takes them."""
         return self.node_types, self.edge_types
 
-    num_features = num_node_features = property(
-        lambda ds: ds._of_types({key: store.num_features for key, store in ds.nodes.items()}),
-        doc="Columns of ``x``; with types, by node type.",
+    num_features = num_node_features = _columns(
+        "nodes", "Columns of ``x``; with types, by node type."
     )
-    num_edge_features = property(
-        lambda ds: ds._of_types({key: store.num_features for key, store in ds.edges.items()}),
-        doc="Columns of ``edge_attr``; with types, by edge type.",
-    )
-
-    def _of_types(self, found: dict[Any, int]) -> Any:
-        return found if self.is_typed else next(iter(found.values()))
+    num_edge_features = _columns("edges", "Columns of ``edge_attr``; with types, by edge type.")
 
     def collect(self, name: str) -> dict[Any, Any]:
         """An attribute of all types that have it, by type.
@@ -362,8 +360,7 @@ class Dataset(Named, ClosedAtExit):
     @property
     def deleted(self) -> tuple[str, ...]:
         """Names of what was deleted from this copy of a dataset."""
-        holders: list[Any] = [self, *self._stores.values()]
-        return tuple(name for holder in holders for name in holder._deleted or ())
+        return tuple(n for of in (self, *self._stores.values()) for n in of._deleted or ())
 
     def to(self, device: Any, *names: str, **options: Any) -> Dataset:
         """The dataset itself, for the processor: a stored graph cannot be moved.
@@ -381,18 +378,21 @@ class Dataset(Named, ClosedAtExit):
         return self
 
     graph: Graph = _of_edges("graph", "The neighbour lists.")
-    attributes: dict[str, FeatureStore]
-    attributes = _of_nodes("attributes", "All rows of the nodes: features as 'x', labels as 'y'.")
+    attributes: dict[str, FeatureStore] = _of_nodes(
+        "attributes", "All rows of the nodes: features as 'x', labels as 'y'."
+    )
     splits: Splits = _of_nodes("splits", "Node ids of each split, by name.")
-    num_classes: int | None
-    num_classes = _of_nodes("num_classes", "Largest label + 1, where labels are integers.")
-    edge_attributes: dict[str, FeatureStore]
-    edge_attributes = _of_edges("attributes", "All rows of the edges, by name.")
-    edge_splits: EdgeSplits
-    edge_splits = _of_edges("splits", "Positions in the edge list of each split, by name.")
+    num_classes: int | None = _of_nodes(
+        "num_classes", "Largest label + 1, where labels are integers."
+    )
+    edge_attributes: dict[str, FeatureStore] = _of_edges(
+        "attributes", "All rows of the edges, by name."
+    )
+    edge_splits: EdgeSplits = _of_edges(
+        "splits", "Positions in the edge list of each split, by name."
+    )
     sampled_by: SampledBy = _of_edges("sampled_by", "The attributes that drive sampling.")
-    node_ids: npt.NDArray[Any] | NodeTexts | None
-    node_ids = _of_nodes(
+    node_ids: npt.NDArray[Any] | NodeTexts | None = _of_nodes(
         "node_ids",
         """The user's own id of each node, where the build had ``ids="map"``; else None.
 
@@ -445,25 +445,14 @@ class Dataset(Named, ClosedAtExit):
         if note is not None:
             warnings.warn(note, UserWarning, stacklevel=user_line())
 
-    @property
-    def tuning(self) -> tuning_file.Tuning | None:
-        """What `graphzero tune` has found for these files on this machine; None without it.
-
-        Loaders that are given no ``prefetch=`` use it, where as much memory is available.
-        """
-        return self.any_tuning if self.tuning_mismatch == "" else None
-
     @cached_property
-    def tuning_mismatch(self) -> str | None:
-        """Why the ``tuning.json`` of the folder is not used; None without one, "" if it is."""
-        tuned = self.any_tuning
-        if tuned is None:
-            return None
-        if tuned.dataset != tuning_file.files_digest(self.mappings):
-            return "it is of other files: run graphzero tune again"
-        here = tuning_file.this_machine(os.path.dirname(self.paths[0]))
-        others = tuning_file.machine_differences(tuned.machine, here)
-        return f"it is of another machine ({'; '.join(others)})" if others else ""
+    def tuning(self) -> tuning_file.Tuning | None:
+        """What `graphzero tune` has found, as of the first look; None without a ``tuning.json``.
+
+        Loaders that are given no ``prefetch=`` use it, unless it has a reason `not_used`, and where
+        as much memory is available. A file that cannot be read is ignored, with a warning.
+        """
+        return tuning_file.read_tuning(os.path.dirname(self.paths[0]), self.mappings)
 
     @property
     def paths(self) -> list[str]:
@@ -517,8 +506,7 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     -------
     Dataset
         A directed graph in a folder of version 1 has out-neighbours, and nobody has chosen them:
-        the first loader over it warns that messages flow against the edges. A ``tuning.json`` that
-        cannot be read is ignored, with a warning.
+        the first loader over it warns that messages flow against the edges.
 
     Raises
     ------
@@ -531,47 +519,37 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
         If rebuilds replaced the dataset again and again while it was being opened.
     """
     folder = Path(path)
-    ds = open_build(folder, partial(_open_files, folder), Dataset.close)
-    if (folder / tuning_file.TUNING_NAME).exists():
-        vars(ds)["any_tuning"] = tuning_file.read_tuning(folder)
-    return ds
+    return open_build(folder, partial(_open_files, folder), Dataset.close)
 
 
 def _open_files(folder: Path, manifest: Manifest) -> Dataset:
     """Maps what a manifest names; maps nothing if one of the files is wrong."""
     with ExitStack() as opened:
 
-        def open_file(kind: Callable[[Path], Any], entry: FileEntry) -> Any:
-            return opened.enter_context(kind(entry.resolve(folder)))
+        def open_file(kind: Callable[[Path], Any], entry: FileEntry | None) -> Any:
+            return None if entry is None else opened.enter_context(kind(entry.resolve(folder)))
 
         def rows_of(entries: Mapping[str, FileEntry]) -> dict[str, FeatureStore]:
             return {name: open_file(FeatureStore, entry) for name, entry in entries.items()}
 
-        of_graph = Graph._open_typed if manifest.is_typed else Graph
+        of_graph = EdgeTypeGraph if manifest.is_typed else Graph
         graphs = {kind: open_file(of_graph, table.graph) for kind, table in manifest.edges.items()}
         nodes: dict[str, NodeStore] = {}
         for name, table in manifest.nodes.items():
-            order = id_table = None
-            if not manifest.is_typed:
-                order = graphs[EDGES]
-            elif table.ids is not None:
-                order = open_file(StoredIds, table.ids)
-            if table.id_map is not None:
-                id_table = open_file(partial(open_id_table, count=table.num_nodes), table.id_map)
             rows, splits = rows_of(table.attributes), Splits(rows_of(table.splits))
-            facts = (splits, table.num_classes, order, id_table)
+            order = open_file(StoredIds, table.ids) if manifest.is_typed else graphs[EDGES]
+            facts = (splits, table.num_classes, order, open_file(IdTable, table.id_map))
             nodes[name] = NodeStore(name, table.num_nodes, rows, *facts)
             if manifest.is_typed:
-                _check_order(nodes[name], order)
+                _check_order(nodes[name])
         edges = []
         for kind, of_kind in manifest.edges.items():
             graph, ends = graphs[kind], (nodes[kind[0]], nodes[kind[2]])
             owner, neighbor = ends[::-1] if manifest.incoming else ends
-            counts = (owner.num_nodes, neighbor.num_nodes, of_kind.num_edges)
+            found = (graph.num_nodes, graph.num_neighbors, graph.num_edges)
+            expected = (owner.num_nodes, neighbor.num_nodes, of_kind.num_edges)
             directions = (manifest.directed, manifest.incoming)
-            if counts != (graph.num_nodes, graph.num_neighbors, graph.num_edges) or (
-                directions != (graph.is_directed, graph.is_incoming)
-            ):
+            if (found, (graph.is_directed, graph.is_incoming)) != (expected, directions):
                 raise FormatError(
                     f"{folder}: the graph file is not the one that dataset.json describes: "
                     f"build the dataset again"
@@ -585,18 +563,17 @@ def _open_files(folder: Path, manifest: Manifest) -> Dataset:
         if manifest.out_graph is not None:
             graphs[EDGES].attach_out_lists(open_file(Graph, manifest.out_graph))
         ds = Dataset.of_types(nodes.values(), edges)
-        if manifest.extras is not None:
-            ds.have_extras(Extras(open_file(FeatureStore, manifest.extras)))
+        ds.have_extras(Extras(open_file(FeatureStore, manifest.extras)))
         if manifest.neighbors is None:
             ds._direction_note = _note_of_version_1(folder, manifest)
         opened.pop_all()
         return ds
 
 
-def _check_order(nodes: NodeStore, ids: Any) -> None:
+def _check_order(nodes: NodeStore) -> None:
     """Rows are found by the numbers of the nodes, whatever their files say."""
-    for store in [*nodes.attributes.values(), *([] if ids is None else [ids])]:
-        if store.num_nodes != nodes.num_nodes or not nodes.keeps_order_of(store):
+    for store in nodes.attributes.values():
+        if not nodes.keeps_order_of(store):
             raise FormatError(
                 f"{store.path} does not have the nodes of the type {nodes.node_type!r} in the "
                 f"order of the dataset: build the dataset again"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import math
-import operator
 import os
 import zlib
 from typing import Any
@@ -14,19 +12,12 @@ import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.errors import FormatError
-from graphzero.graph.user_input import IdArray, as_id, as_ids, as_threads
+from graphzero.graph.user_input import IdArray, as_ids, as_threads
 from graphzero.store.format import BFLOAT16, DTYPES, FLAG_VECTOR, as_dtype, dtype_code, dtype_name
-from graphzero.store.mapped_file import (
-    MappedFile,
-    ResidentPrefix,
-    reopen,
-    request_range,
-    section_view,
-)
+from graphzero.store.mapped_file import MappedFile, reopen, request_range, section_view
 from graphzero.units import MOST_COUNT, by_either_name
 
 _NPY_MAGIC = b"\x93NUMPY"
-_MOST_NPY_HEADER = 1 << 16
 _MOST_ROW_DIMS = 30
 _V2_HINT = "; if it is bfloat16, as x.view([('bfloat16', '<u2')])"
 
@@ -41,44 +32,29 @@ def as_booleans(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return rows
 
 
-def _check_shape(shape: tuple[int, ...], item_bytes: int) -> None:
-    """Refuses shapes that no array can have; zeros in a shape do not make the rest possible."""
-    most = MOST_COUNT // max(1, item_bytes)
-    fits = all(type(count) is int and 0 <= count <= most for count in shape)
-    if not fits or math.prod(max(1, count) for count in shape) > most:
-        raise ValueError(f"an array cannot have shape {shape!r:.80}")
-
-
 def _npy_rows(mapping: _core.Mapping) -> tuple[tuple[int, ...], np.dtype[Any], int]:
     """Shape and dtype of an ``.npy`` file, and where its rows begin."""
-    head = io.BytesIO(mapping.read(0, min(mapping.size, _MOST_NPY_HEADER)))
     try:
-        version = np.lib.format.read_magic(head)
-        reader = (
-            np.lib.format.read_array_header_1_0
-            if version == (1, 0)
-            else np.lib.format.read_array_header_2_0
-        )
-        shape, fortran_order, dtype = reader(head)
-        _check_shape(shape, dtype.itemsize)
+        array = np.load(mapping.path, mmap_mode="r")
     except Exception as error:  # NumPy parses Python, which raises many kinds
         reason = str(error)[:200] or type(error).__name__
         raise FormatError(
-            f"{mapping.path} has a corrupt .npy header: {reason}; save it again with numpy.save"
+            f"{mapping.path} is a truncated or corrupt .npy file: {reason}; save it again with "
+            f"numpy.save"
         ) from None
+    dtype = array.dtype
     if dtype.newbyteorder("<") not in DTYPES.values() or not dtype.isnative:
         raise FormatError(
             f"{mapping.path} has dtype {dtype}, which cannot be mapped; "
             f"save it again as little-endian numbers"
             f"{_V2_HINT if dtype == np.dtype('V2') else ''}"
         )
-    if len(shape) not in (1, 2) or (fortran_order and len(shape) == 2):
+    if array.ndim not in (1, 2) or not array.flags.c_contiguous:
         raise FormatError(
-            f"{mapping.path} must hold a vector or a matrix in C order, not shape {shape}"
-            f"{' in Fortran order' if fortran_order else ''}; "
-            f"save it again with numpy.ascontiguousarray"
+            f"{mapping.path} must hold a vector or a matrix in C order, and its array of shape "
+            f"{array.shape} is not; save it again with numpy.ascontiguousarray"
         )
-    return shape, dtype, head.tell()
+    return array.shape, dtype, array.offset
 
 
 class FeatureStore(MappedFile):
@@ -104,6 +80,8 @@ class FeatureStore(MappedFile):
         Numbers in a row; 1 for a vector.
     row_bytes : int
         Size of a row.
+    origin : int
+        Byte of the file where the rows begin.
     stored_order : tuple or None
         Fingerprint of the order of rows; None for the user's order.
     is_hot : bool
@@ -118,28 +96,27 @@ class FeatureStore(MappedFile):
     """
 
     def _read_header(self) -> None:
-        if self._mapping.size >= 8 and self._mapping.read(0, 6) == _NPY_MAGIC:
-            self._have_rows(*_npy_rows(self._mapping))
-            self.identity = (self.shape, str(self.dtype), self._mapping.size)
+        if self.mapping.size >= 8 and self.mapping.read(0, 6) == _NPY_MAGIC:
+            self._have_rows(*_npy_rows(self.mapping))
+            self.identity = (self.shape, str(self.dtype), self.mapping.size)
         else:
             self._read_gd_header()
 
     def _read_gd_header(self) -> None:
-        header = _core.feature_header(self._mapping)
+        header = _core.feature_header(self.mapping)
         self._take_header(header)
         rows, rank = self._sections.get("rows"), self._sections.get("node_rank")
         if rows is None:
             raise FormatError(f"{self.path} lacks the section 'rows'")
         num_nodes, width = header["num_nodes"], header["width"]
         is_vector = bool(header["flags"] & FLAG_VECTOR)
-        if num_nodes * width != rows.count or (is_vector and width != 1):
+        # zeros in a shape do not make the rest of it possible
+        fits = max(num_nodes, 1) * max(width, 1) <= MOST_COUNT // DTYPES[rows.dtype].itemsize
+        if not fits or num_nodes * width != rows.count or (is_vector and width != 1):
             raise FormatError(
-                f"{self.path}: section 'rows' has {rows.count} elements, not {num_nodes} x {width}"
+                f"{self.path} is corrupt (section 'rows' has {rows.count} elements for "
+                f"{num_nodes} x {width}): build it again"
             )
-        try:
-            _check_shape((num_nodes, width), DTYPES[rows.dtype].itemsize)
-        except ValueError as error:
-            raise FormatError(f"{self.path} is corrupt ({error}): build it again") from None
         table = None
         if rank is not None:
             if rank.count != num_nodes or DTYPES[rank.dtype].str not in ("<u4", "<u8"):
@@ -154,7 +131,7 @@ class FeatureStore(MappedFile):
         if section is None:
             return () if is_vector else (width,)
         is_shape = DTYPES[section.dtype].str == "<i8" and 2 <= section.count <= _MOST_ROW_DIMS
-        data = self._mapping.read(section.offset, section.length) if is_shape else bytes(8)
+        data = self.mapping.read(section.offset, section.length) if is_shape else bytes(8)
         shape = tuple(np.frombuffer(data, "<i8").tolist())
         if min(shape) <= 0 or math.prod(shape) != width:
             raise FormatError(
@@ -172,9 +149,9 @@ class FeatureStore(MappedFile):
     ) -> None:
         self.shape, self.dtype = shape, dtype
         self.num_nodes, self.feature_dim = shape[0], math.prod(shape[1:])
-        self.row_bytes = self.feature_dim * dtype.itemsize
+        self.row_bytes, self.origin = self.feature_dim * dtype.itemsize, origin
         self.is_hot = rank is not None
-        self._rows = _core.Rows(self._mapping, origin, self.row_bytes, self.num_nodes, rank)
+        self._rows = _core.Rows(self.mapping, origin, self.row_bytes, self.num_nodes, rank)
 
     def __len__(self) -> int:
         return self.num_nodes
@@ -190,7 +167,7 @@ class FeatureStore(MappedFile):
         section = self._sections.get(name)
         if section is None:
             return None
-        data = self._mapping.read(section.offset, section.length)
+        data = self.mapping.read(section.offset, section.length)
         if zlib.crc32(data) != section.crc:
             raise FormatError(f"{self.path}: section '{name}' is corrupt")
         return np.frombuffer(data, DTYPES[section.dtype])
@@ -223,7 +200,7 @@ class FeatureStore(MappedFile):
                 f"{self.path} stores hot rows first: row i of a view is not node i. Use "
                 f"gather(nodes), build with order='input', or pass stored_order=True"
             )
-        rows = section_view(self._mapping, self.dtype, self._rows.origin, self.shape)
+        rows = section_view(self.mapping, self.dtype, self.origin, self.shape)
         if self.dtype == np.bool_ and rows.view(np.uint8).max(initial=0) > 1:
             raise FormatError(f"{self.path} has booleans other than 0 and 1: build it again")
         return rows
@@ -236,8 +213,8 @@ class FeatureStore(MappedFile):
         IndexError
             If the node is out of range.
         """
-        one = as_id(by_either_name("node", node, node_id), self.num_nodes, "node")
-        return self.gather(np.array([one]), num_threads=1).reshape(self.shape[1:] or (1,))
+        row = self.gather([by_either_name("node", node, node_id)], num_threads=1)
+        return row.reshape(self.shape[1:] or (1,))
 
     def gather(
         self,
@@ -328,11 +305,6 @@ class FeatureStore(MappedFile):
         """Row numbers of the user's ids, which must be in range."""
         return self._rows.to_stored(nodes, num_threads)
 
-    def direct_reader(self, engine: str, threads: int) -> _core.DirectReader:
-        """Reads rows of the file past the page cache, by "uring" or "pread"."""
-        rows = (self._mapping, self._rows.origin, self.row_bytes, self.num_nodes)
-        return _core.DirectReader(*rows, engine=engine, threads=threads)
-
     def read_ahead(self, rows: IdArray, **options: Any) -> tuple[int, int, int]:
         """Requests the pages of ascending row numbers from the kernel.
 
@@ -343,23 +315,19 @@ class FeatureStore(MappedFile):
         (int, int, int)
             Pages covered, pages that were missing, madvise calls made.
         """
-        return self._mapping.willneed(rows, self._rows.origin, self.row_bytes, **options)
-
-    def new_prefix(self) -> ResidentPrefix:
-        """A resident prefix of the rows in the order of the file, which belongs to the caller."""
-        return ResidentPrefix(self._mapping, self._rows.origin)
+        return self.mapping.willneed(rows, self.origin, self.row_bytes, **options)
 
     def request_rows(self, begin: int, end: int) -> None:
         """Asks the kernel to read the rows [begin, end) of the file, and returns at once."""
-        first = self._rows.origin
-        request_range(self._mapping, first + begin * self.row_bytes, first + end * self.row_bytes)
+        first = self.origin
+        request_range(self.mapping, first + begin * self.row_bytes, first + end * self.row_bytes)
 
     def __getitem__(self, nodes: Any) -> Any:
         """Rows by node id: one number, a slice, or an array of ids; always copies."""
         if isinstance(nodes, slice):
             return self.gather(np.arange(*nodes.indices(self.num_nodes)))
         if np.ndim(nodes) == 0:
-            row = self.get_data(operator.index(nodes))
+            row = self.get_data(nodes)
             return row if len(self.shape) > 1 else row[0]
         return self.gather(nodes)
 
@@ -416,7 +384,7 @@ class EdgeRows(FeatureStore):
         super().__init__(path)
 
     def _read_header(self) -> None:
-        self._take_header(_core.CSR(self._mapping).header)
+        self._take_header(_core.CSR(self.mapping).header)
         found = self._sections.get(self.section)
         if found is None:
             raise FormatError(f"{self.path} has no section {self.section!r}: build it again")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,14 +21,13 @@ from graphzero.graph.user_input import (
     IdArray,
     Sampling,
     as_fanout,
-    as_id,
     as_ids,
     as_seed,
     as_threads,
 )
 from graphzero.store.format import DTYPES, FLAG_DIRECTED, FLAG_INCOMING
 from graphzero.store.manifest import Neighbors
-from graphzero.store.mapped_file import MappedFile, ResidentPrefix
+from graphzero.store.mapped_file import MappedFile, ResidentPrefix, section
 from graphzero.units import as_count
 
 if TYPE_CHECKING:
@@ -56,10 +54,6 @@ class SampledNeighbors:
     indptr: IdArray
     indices: IdArray
     e_id: IdArray | None
-
-
-def _section(name: str, doc: str) -> Any:
-    return property(lambda graph: graph._view(name), doc=doc)
 
 
 class Graph(GraphMethods02, MappedFile):
@@ -106,16 +100,8 @@ class Graph(GraphMethods02, MappedFile):
     out_lists: Self | None = None
     _is_of_type = False  # whether it is opened as an edge type of a typed graph
 
-    @classmethod
-    def _open_typed(cls, path: str | os.PathLike[str]) -> Graph:
-        """The file of one edge type of a typed graph, for its dataset.
-
-        Ids are as stored: only the dataset knows the user's ids of each node type.
-        """
-        return _EdgeTypeGraph(path)
-
     def _read_header(self) -> None:
-        self._csr = _core.CSR(self._mapping)
+        self._csr = _core.CSR(self.mapping)
         if self._csr.is_typed != self._is_of_type:
             raise FormatError(
                 f"{self.path} is {'an edge type' if self._csr.is_typed else 'no edge type'} of a "
@@ -198,17 +184,17 @@ class Graph(GraphMethods02, MappedFile):
     @cached_property
     def section_bytes(self) -> dict[str, int]:
         """Bytes of each section of the file, by name."""
-        return {name: section.length for name, section in self._sections.items()}
+        return {name: one.length for name, one in self._sections.items()}
 
     def section_width(self, name: str) -> int:
         """Bytes of an element of a section."""
         return DTYPES[self._sections[name].dtype].itemsize
 
-    def new_prefix(self, section: str) -> ResidentPrefix:
+    def new_prefix(self, name: str) -> ResidentPrefix:
         """A resident prefix of a section, which belongs to the caller."""
-        return ResidentPrefix(self._mapping, self._sections[section].offset)
+        return ResidentPrefix(self.mapping, self._sections[name].offset)
 
-    indptr: npt.NDArray[Any] = _section(
+    indptr: npt.NDArray[Any] = section(
         "indptr",
         """Where each neighbour list begins in `indices`, and the end of the last: a read-only view.
 
@@ -216,19 +202,19 @@ class Graph(GraphMethods02, MappedFile):
         translates them to the user's ids where it is not None.
         """,
     )
-    indices: npt.NDArray[Any] = _section(
+    indices: npt.NDArray[Any] = section(
         "indices", "Neighbour lists as stored, (num_edges,) uint32 or uint64, a read-only view."
     )
-    weights: npt.NDArray[np.float32] | None = _section(
+    weights: npt.NDArray[np.float32] | None = section(
         "weights", "Edge weights in the order of `indices`, (num_edges,) float32 view, or None."
     )
-    times: npt.NDArray[np.int64] | None = _section(
+    times: npt.NDArray[np.int64] | None = section(
         "times", "Edge timestamps in the order of `indices`, (num_edges,) int64 view, or None."
     )
-    time_order: npt.NDArray[Any] | None = _section(
+    time_order: npt.NDArray[Any] | None = section(
         "time_order", "Offsets within each neighbour list, oldest edge first, a view, or None."
     )
-    node_ids: npt.NDArray[Any] | None = _section(
+    node_ids: npt.NDArray[Any] | None = section(
         "node_ids", "The user's id of each stored node, a view; None if they are the same."
     )
 
@@ -263,7 +249,7 @@ class Graph(GraphMethods02, MappedFile):
         if direction is not None:
             return self.lists_of(direction, "this degree counts").degree(nodes)
         if np.ndim(nodes) == 0:
-            return int(self.degree([as_id(nodes, self.num_nodes, "node")])[0])
+            return int(self.degree([nodes])[0])
         ids = as_ids(nodes, self.num_nodes, "nodes")
         return self._csr.degrees(self._csr.to_stored(ids), as_threads(None))
 
@@ -287,7 +273,7 @@ class Graph(GraphMethods02, MappedFile):
 
     def _stored_list(self, node: Any) -> tuple[int, int, IdArray]:
         """Stored positions [begin, end) of a node's edges, and the user's ids of its neighbours."""
-        one = np.array([as_id(node, self.num_nodes, "node")], dtype=np.int64)
+        one = as_ids([node], self.num_nodes, "nodes")
         _, positions, stored = self._csr.sample_hop(
             self._csr.to_stored(one), -1, Sampling(), _core.Draws(0, 0, 0), 1
         )
@@ -339,7 +325,7 @@ class Graph(GraphMethods02, MappedFile):
         ids = as_ids(seeds, self.num_nodes, "seeds")
         threads = as_threads(num_threads)
         draws = _core.Draws(as_seed(seed), 0, 0).hop(0)
-        self._mapping.check_size()
+        self.mapping.check_size()
         with _smaller("fanout", fanout, len(ids), "seeds"):
             indptr, positions, stored = self._csr.sample_hop(
                 self._csr.to_stored(ids, threads), fanout, sampling, draws, threads, _by_seed
@@ -448,7 +434,10 @@ def _smaller(option: str, value: int, count: int, of: str) -> Iterator[None]:
         ) from None
 
 
-class _EdgeTypeGraph(Graph):
-    """The lists of one edge type, in stored ids; see `Graph._open_typed`."""
+class EdgeTypeGraph(Graph):
+    """The file of one edge type of a typed graph, for its dataset.
+
+    Ids are as stored: only the dataset knows the user's ids of each node type.
+    """
 
     _is_of_type = True

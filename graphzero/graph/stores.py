@@ -13,6 +13,7 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,6 @@ from graphzero.graph.user_input import (
     IdArray,
     NodeTexts,
     Sampling,
-    as_id,
     as_ids,
     as_threads,
     lookup,
@@ -45,10 +45,10 @@ _NOT_READ = (RuntimeError, ValueError, TypeError, AttributeError, EOFError, pick
 _LARGE = 10**9  # bytes, of which a user is told before they are read
 # What other packages use of a graph, and no script does.
 _INTERNAL = (
-    *("all_edges", "any_tuning", "deleted", "edge_type_of", "edges_at", "extras", "files"),
+    *("all_edges", "deleted", "edge_type_of", "edges_at", "extras", "files"),
     *("have_extras", "is_hot", "is_in", "keeps_order_of", "kept", "mappings", "masks"),
     *("of_types", "order_identity", "require_unedited", "require_untyped", "shadowed", "shapes"),
-    *("split_named", "to_stored", "to_user", "tuning_mismatch", "warn_of_direction", "watched"),
+    *("split_named", "to_stored", "to_user", "warn_of_direction", "watched"),
 )
 _SPLIT_NAME = re.compile(r"(\w+)_(mask|idx|index)")
 _SEED_EDGES = re.compile(r"(\w+_)?edge_(index|label|label_index|label_time)")
@@ -242,14 +242,15 @@ class _Store(Named):
     """Attributes by name: ``store["x"]`` and ``store.x``."""
 
     _size: str
+    _ids: Mapping[str, FeatureStore | IdTable] = MappingProxyType({})  # one for each node
 
     def __init__(
         self, key: Any, count: int, attributes: Mapping[str, FeatureStore], splits: Splits | None
     ) -> None:
-        for name, store in attributes.items():
-            if store.num_nodes != count:
+        for name, store in {**attributes, **self._ids}.items():
+            if len(store) != count:
                 raise FormatError(
-                    f"{store.path} has {store.num_nodes:,} rows of {name}, and the graph {count:,} "
+                    f"{store.path} has {len(store):,} rows of {name}, and the graph {count:,} "
                     f"{'nodes' if isinstance(self, NodeStore) else 'stored edges'}: build it again"
                 )
         self.attributes = dict(attributes)
@@ -416,6 +417,8 @@ class NodeStore(_Store):
         self.num_classes = num_classes
         self._order = order
         self._id_table = id_table
+        named = {"ids": order, "id_map": id_table}
+        self._ids = {n: file for n, file in named.items() if isinstance(file, StoredIds | IdTable)}
         self._bits: dict[str, npt.NDArray[np.uint8]] = {}
         self._size = f"num_nodes={num_nodes}"
         super().__init__(node_type, num_nodes, attributes, splits)
@@ -512,9 +515,7 @@ class NodeStore(_Store):
 
     def files(self) -> list[FeatureStore | IdTable]:
         """Every mapped file of these nodes."""
-        ids = [self._order] if isinstance(self._order, StoredIds) else []
-        table = [] if self._id_table is None else [self._id_table]
-        return [*self.attributes.values(), *self.splits.stores.values(), *ids, *table]
+        return [*self.attributes.values(), *self.splits.stores.values(), *self._ids.values()]
 
 
 class EdgeStore(_Store):
@@ -532,8 +533,13 @@ class EdgeStore(_Store):
     graph : Graph
         The file of the neighbour lists. With types, it numbers nodes as the files do: see `degree`
         and `neighbors` for the user's ids.
+    num_edges : int
+        Of stored edges.
     source, target : NodeStore
         The nodes at both ends.
+    owner, neighbor : NodeStore
+        The nodes that have the lists, and the nodes in them: the targets and the sources, or the
+        other way round where out-neighbours are stored.
     splits : EdgeSplits
         Positions in the edge list.
     sampled_by : SampledBy
@@ -554,7 +560,9 @@ class EdgeStore(_Store):
         self.edge_type = edge_type
         self.graph = graph
         self.sampled_by = sampled_by or SampledBy(EDGE_WEIGHT, EDGE_TIME)
+        self.num_edges = graph.num_edges
         self.source, self.target = ends
+        self.owner, self.neighbor = ends[::-1] if graph.is_incoming else ends
         self._size = f"edge_index=[2, {graph.num_edges}]"
         super().__init__(edge_type, graph.num_edges, attributes, splits or EdgeSplits({}))
 
@@ -574,21 +582,6 @@ class EdgeStore(_Store):
 
     def _all_rows(self) -> IdArray:
         return self._by_position()[1]
-
-    @property
-    def num_edges(self) -> int:
-        """Number of stored edges."""
-        return self.graph.num_edges
-
-    @property
-    def owner(self) -> NodeStore:
-        """The nodes that have the lists: the targets, or the sources of stored out-neighbours."""
-        return self.target if self.graph.is_incoming else self.source
-
-    @property
-    def neighbor(self) -> NodeStore:
-        """The nodes that are in the lists."""
-        return self.source if self.graph.is_incoming else self.target
 
     def degree(self, nodes: Any) -> IdArray:
         """Stored neighbours of each of some nodes of `owner`'s type, by the user's ids, (n,) int64.
@@ -611,8 +604,7 @@ class EdgeStore(_Store):
         FormatError
             If the file is corrupt.
         """
-        one = np.array([as_id(node, self.owner.num_nodes, "node")], dtype=np.int64)
-        return np.sort(self._lists(one)[2])
+        return np.sort(self._lists(as_ids([node], self.owner.num_nodes, "nodes"))[2])
 
     def _lists(self, owners: IdArray) -> tuple[IdArray, IdArray, IdArray]:
         """The lists of some owners: where each begins and ends, positions of edges, neighbours.

@@ -1,11 +1,10 @@
-"""What users pass in: ids, counts and times, converted and checked; `Sampling`, its options."""
+"""What users pass in: ids and counts, converted and checked; `Sampling`, how to draw."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +12,6 @@ import numpy.typing as npt
 from graphzero import _core
 from graphzero.store.id_table import IdTable
 from graphzero.units import as_count, available_processors
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack as Unpack
-
-_MOST_THREADS = (1 << 31) - 1  # as the core counts them
 
 IdArray = npt.NDArray[np.int64]
 
@@ -62,50 +56,11 @@ def as_ids(values: Any, limit: int, name: str) -> IdArray:
     return ids
 
 
-def as_id(value: Any, limit: int, name: str) -> int:
-    """One id in [0, limit).
-
-    Raises
-    ------
-    ValueError
-        If the value is not an integer.
-    IndexError
-        If it is out of range.
-    """
-    try:
-        id_ = operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name} must be an integer, not {value!r}") from None
-    if not 0 <= id_ < limit:
-        raise IndexError(f"{name} {id_} is out of range [0, {limit})")
-    return id_
-
-
-def as_times(values: Any, count: int, name: str) -> IdArray:
-    """Contiguous int64 array of timestamps, (count,).
-
-    Raises
-    ------
-    ValueError
-        If they are not integers, not `count` of them, or do not fit 63 bits.
-    """
-    array = np.asarray(values)
-    if array.shape != (count,):
-        raise ValueError(
-            f"{name} must hold a time for each of the {count} seeds, not {array.shape}"
-        )
-    if array.size and array.dtype.kind not in "iu":
-        raise ValueError(f"{name} must be integers, as the graph's timestamps, not {array.dtype}")
-    if array.dtype == np.uint64 and int(array.max(initial=0)) > np.iinfo(np.int64).max:
-        raise ValueError(f"{name} has a time that does not fit 63 bits")
-    return np.ascontiguousarray(array, dtype=np.int64)
-
-
 def as_threads(num_threads: int | None) -> int:
     """Number of threads: as given, or one for each processor available to the process."""
     if num_threads is None:
         return available_processors()
-    return as_count(num_threads, "num_threads", most=_MOST_THREADS)
+    return as_count(num_threads, "num_threads", most=(1 << 31) - 1)  # as the core counts them
 
 
 class NodeTexts(Sequence[str]):
@@ -122,19 +77,13 @@ class NodeTexts(Sequence[str]):
         return len(self._table)
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            index = np.arange(*index.indices(len(self)))
+        if isinstance(index, int | slice):  # negative ones count from the end
+            index = np.asarray(range(len(self))[index])
         array = np.asarray(index)
-        if array.ndim == 0:
-            node = int(array) + (len(self) if array < 0 else 0)
-            return self._table.text_at(as_id(node, len(self), "node"))
         texts = np.empty(array.size, object)
         nodes = as_ids(array.ravel(), len(self), "nodes").tolist()
         texts[:] = [self._table.text_at(node) for node in nodes]
-        return texts.reshape(array.shape)
-
-    def __repr__(self) -> str:
-        return f"NodeTexts({len(self):,} ids)"
+        return texts.reshape(array.shape)[()]
 
 
 def _find(table: IdTable, array: npt.NDArray[Any], of: str) -> IdArray:
@@ -198,7 +147,6 @@ _WORDS = {
     "subgraph_type": ("directional", "induced"),
 }
 _SWITCHES = ("replace", "weighted", "labor", "disjoint", "strictly_before")
-_OTHER_TREES = ": trees of other batches belong to other seeds"
 
 
 def as_fanout(fanout: Any) -> int:
@@ -218,39 +166,11 @@ def as_fanout(fanout: Any) -> int:
         ) from None
 
 
-def as_fanouts(fanouts: Any, name: str = "fanouts") -> list[int]:
-    """Fanouts, one for each hop; 0 for no neighbours in a hop, and none at all for the seeds only.
-
-    Raises
-    ------
-    ValueError
-        If they are not a sequence, or one of them is not a fanout.
-    """
-    if isinstance(fanouts, (str, bytes)) or not isinstance(fanouts, Iterable):
-        raise ValueError(
-            f"{name} must be a list with one fanout for each hop, such as [15, 10], not {fanouts!r}"
-        )
-    return [0 if fanout is not False and fanout == 0 else as_fanout(fanout) for fanout in fanouts]
-
-
 def as_seed(seed: Any) -> int:
     """A seed of the random draws: an integer, taken modulo 2^64."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
         raise ValueError(f"seed must be an integer, not {seed!r}")
     return int(seed) % (1 << 64)
-
-
-class SamplingOptions(TypedDict, total=False):
-    """The fields of `Sampling`, as keyword arguments of samplers and datasets."""
-
-    replace: bool
-    weighted: bool
-    labor: bool
-    disjoint: bool
-    temporal_strategy: Literal["uniform", "last"]
-    strictly_before: bool
-    subgraph_type: Literal["directional", "induced"]
-    batch_dependency: int
 
 
 @dataclass(frozen=True)
@@ -308,14 +228,19 @@ class Sampling:
         vars(self).update(switches, batch_dependency=depends_on)
         is_last = self.temporal_strategy == "last"
         for excluded, what in (
-            (self.labor and self.replace, "labor excludes replace: it draws each neighbour once"),
-            (self.labor and self.weighted, "labor excludes weighted: its draws are uniform"),
-            (self.labor and self.disjoint, "labor excludes disjoint: its nodes draw together"),
+            (
+                self.labor and (self.replace or self.weighted or self.disjoint),
+                "labor excludes replace, weighted and disjoint: it draws each neighbour once, "
+                "uniformly, and for all nodes together",
+            ),
             (
                 is_last and self.replace,
                 "temporal_strategy='last' draws nothing, so replace has no meaning",
             ),
-            (depends_on > 1 and self.disjoint, f"batch_dependency excludes disjoint{_OTHER_TREES}"),
+            (
+                depends_on > 1 and self.disjoint,
+                "batch_dependency excludes disjoint: trees of other batches belong to other seeds",
+            ),
         ):
             if excluded:
                 raise ValueError(what)
@@ -324,25 +249,3 @@ class Sampling:
     def kind(self) -> str | None:
         """The option that chooses a kind of drawing in the core; None for uniform draws."""
         return next((name for name in _KINDS if getattr(self, name)), None)
-
-    def check_untimed(self, way: str) -> None:
-        """Raises `ValueError` if an option has no meaning for seeds without times.
-
-        Parameters
-        ----------
-        way : str
-            Middle of the message: how to give times, as in ": give seed_time, or".
-        """
-        for name, without in (("strictly_before", False), ("temporal_strategy", "uniform")):
-            value = getattr(self, name)
-            if value != without:
-                raise ValueError(
-                    f"{name}={value!r} needs a time for each seed{way} leave {name} out"
-                )
-
-    def check_timed(self) -> None:
-        """Raises `ValueError` if these options exclude seeds with times."""
-        if self.kind is not None:
-            raise ValueError(f"{self.kind} sampling does not support times: use one of the two")
-        if self.batch_dependency > 1:
-            raise ValueError(f"batch_dependency excludes times{_OTHER_TREES}")

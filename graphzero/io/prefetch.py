@@ -179,6 +179,12 @@ class RowReader:
         """Ends the threads, and releases what the reader holds."""
 
 
+def direct_reader(store: FeatureStore, engine: str, threads: int) -> _core.DirectReader:
+    """Reads rows of a file past the page cache, by "uring" or "pread"."""
+    rows = (store.mapping, store.origin, store.row_bytes, store.num_nodes)
+    return _core.DirectReader(*rows, engine=engine, threads=threads)
+
+
 class DirectReader(RowReader):
     """Reads the rows that are not resident past the page cache (``O_DIRECT``).
 
@@ -200,7 +206,7 @@ class DirectReader(RowReader):
         super().__init__(store, dtype)
         self._prefix = prefix
         self._gap_pages = options.gap_pages
-        self._reader = store.direct_reader(engine, options.threads)
+        self._reader = direct_reader(store, engine, options.threads)
 
     def fetch(self, rows: IdArray) -> Fetched:
         """The rows that are not in memory, read from the disk."""

@@ -24,7 +24,7 @@ from graphzero.io.prefetch import STRATEGIES, Fetched, Prefetch, RowReader
 from graphzero.sampling.sampler import TypedSubgraph
 from graphzero.sampling.threads import WorkerThreads
 from graphzero.store.manifest import EdgeType
-from graphzero.store.mapped_file import mincore_is_honest
+from graphzero.store.mapped_file import ResidentPrefix, mincore_is_honest
 
 # The name of an attribute; in a typed graph with the node type or edge type before it.
 RowKey: TypeAlias = "str | tuple[Any, str]"
@@ -348,7 +348,9 @@ class RowIO:
         self.plan = plan
         self.sources = sources
         self._prefixes = {
-            name: source.store.new_prefix() for name, source in sources.items() if source.is_managed
+            name: ResidentPrefix(source.store.mapping, source.store.origin)
+            for name, source in sources.items()
+            if source.is_managed
         }
         self.prefix = self._resident_prefix()
         self._readers: dict[RowKey, RowReader] = {}
@@ -356,7 +358,7 @@ class RowIO:
         self._stack = ExitStack()
         for source in sources.values():
             if source.reads_ahead:
-                source.store.advise(prefetch.advice)
+                source.store.mapping.advise(prefetch.advice)
         try:
             self._open_readers(prefetch, feature_dtype)
             self._start_readaheads(prefetch)

@@ -190,7 +190,7 @@ class TopologyIO:
         self.prefixes: list[tuple[ResidentPrefix, int]] = []
         total = sum(file.num_bytes for file in files)
         for file in files:
-            file.graph.advise(prefetch.advice if plan.is_larger else "normal")
+            file.graph.mapping.advise(prefetch.advice if plan.is_larger else "normal")
             if plan.topology is None:
                 continue
             share = plan.topology
@@ -210,7 +210,7 @@ class TopologyIO:
         if not self._files:
             return None
         return tuple(
-            HopReadAhead(nodes if all(one.is_resident for one in prefixes) else 0, honest)
+            HopReadAhead(nodes if all(one.page_map().all() for one in prefixes) else 0, honest)
             for nodes, prefixes, honest in self._files
         )
 
@@ -290,7 +290,7 @@ def probe_batch(
     """
     # Page faults that read around their page could make a first mini-batch take long.
     for file in files:
-        file.graph.advise(prefetch.advice)
+        file.graph.mapping.advise(prefetch.advice)
     subgraph = sample(number)
     size = batch_size_of(sources, feature_dtype, number, subgraph)
     return replace(

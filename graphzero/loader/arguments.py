@@ -16,9 +16,10 @@ import numpy.typing as npt
 from graphzero.errors import user_line
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
-from graphzero.graph.user_input import IdArray, SamplingOptions, as_ids
+from graphzero.graph.user_input import IdArray, as_ids
 from graphzero.io.memory import available_memory
 from graphzero.io.prefetch import Prefetch
+from graphzero.sampling.sampler import SamplingOptions
 from graphzero.store.manifest import EDGES, NODES, EdgeType
 from graphzero.store.tuning_file import TUNING_NAME
 from graphzero.units import format_bytes
@@ -594,10 +595,9 @@ def prefetch_of(dataset: Dataset, given: Prefetch | None) -> tuple[Prefetch, str
     """
     if given is not None:
         return given, ""
-    if dataset.tuning is None:
-        why = dataset.tuning_mismatch
-        return Prefetch(), f"{TUNING_NAME} is not used: {why}" if why else ""
     tuned = dataset.tuning
+    if tuned is None or tuned.not_used:
+        return Prefetch(), f"{TUNING_NAME} is not used: {tuned.not_used}" if tuned else ""
     try:
         prefetch = Prefetch(**tuned.prefetch)
     except (TypeError, ValueError) as error:

@@ -26,7 +26,7 @@ from typing_extensions import Unpack
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.user_input import IdArray, SamplingOptions, as_seed, as_threads
+from graphzero.graph.user_input import IdArray, as_seed, as_threads
 from graphzero.io.memory import BUDGET, check_shared_memory, shared_memory_bytes
 from graphzero.io.plan import AS_REQUESTED, Estimate, IOPlan, make_plan
 from graphzero.io.prefetch import Fetched, Prefetch, pages_read
@@ -61,7 +61,12 @@ from graphzero.loader.profiler import waiting
 from graphzero.loader.stats import BatchStats, hand_out
 from graphzero.sampling.negatives import WeightedDraws
 from graphzero.sampling.order import Share, batch_ids, batch_positions, epoch_order, num_batches
-from graphzero.sampling.sampler import HopReadAhead, NeighborSampler, TypedSubgraph
+from graphzero.sampling.sampler import (
+    HopReadAhead,
+    NeighborSampler,
+    SamplingOptions,
+    TypedSubgraph,
+)
 from graphzero.sampling.threads import Stage
 from graphzero.store.mapped_file import mincore_is_honest
 from graphzero.units import as_count

@@ -15,7 +15,7 @@ from typing_extensions import Unpack
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.user_input import IdArray, as_times
+from graphzero.graph.user_input import IdArray
 from graphzero.io.row_io import RowKey
 from graphzero.loader.arguments import DatasetOptions, as_seed_edges, check_keywords, node_times
 from graphzero.loader.iteration import SeedDataset
@@ -32,7 +32,7 @@ from graphzero.sampling.negatives import (
     pair_offsets,
     pairs_of,
 )
-from graphzero.sampling.sampler import HopReadAhead, NeighborSampler, TypedSubgraph
+from graphzero.sampling.sampler import HopReadAhead, NeighborSampler, TypedSubgraph, as_times
 from graphzero.store.manifest import EdgeType, reverse_types
 from graphzero.units import as_count
 
@@ -229,10 +229,8 @@ class LinkNeighborDataset(SeedDataset):
         if self.neg_sampling is not None:
             _check_batch_bytes(self.amount, min(num_edges, self.batch_size))
         self._pairs = pairs_of(dataset, self.edge_type)
-        if edge_label_time is None:
-            self.sampler.sampling.check_untimed(": give edge_label_time, or")
-        else:
-            self.sampler.sampling.check_timed()
+        self.sampler.check_times(edge_label_time, "edge_label_time")
+        if edge_label_time is not None:
             check_times(dataset)
             self.input_time = as_times(edge_label_time, num_edges, "edge_label_time").copy()
         if self.neg_sampling == "triplet":

@@ -10,12 +10,12 @@ import numpy as np
 from typing_extensions import Unpack
 
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.user_input import IdArray, as_times
+from graphzero.graph.user_input import IdArray
 from graphzero.io.row_io import RowKey
 from graphzero.loader.arguments import DatasetOptions, as_seed_nodes, check_keywords
 from graphzero.loader.iteration import SeedDataset
 from graphzero.loader.mini_batch import SampledBatch
-from graphzero.sampling.sampler import HopReadAhead
+from graphzero.sampling.sampler import HopReadAhead, as_times
 
 
 def check_times(dataset: Dataset) -> None:
@@ -131,10 +131,8 @@ class NeighborDataset(SeedDataset):
             self._stored_seeds = np.empty_like(self.seeds)
             self._stored_seeds[order] = dataset.nodes[self.input_type].to_stored(self.seeds[order])
         self.translates_seeds = self._stored_seeds is None
-        if input_time is None:
-            self.sampler.sampling.check_untimed(": give input_time, or")
-        else:
-            self.sampler.sampling.check_timed()
+        self.sampler.check_times(input_time, "input_time")
+        if input_time is not None:
             check_times(dataset)
             self.input_time = as_times(input_time, self.num_seeds, "input_time").copy()
 

@@ -38,7 +38,6 @@ from graphzero.units import format_bytes
 PROC = Path("/proc")
 DATASET_SUFFIXES = (".gl", ".gd", ".npy")
 _PACKAGES = ("graphzero", "numpy", "torch", "torch_geometric")
-_disk_of = lru_cache(maxsize=64)(machine.disk_of)
 
 
 # --- processes
@@ -176,12 +175,18 @@ def read_files(paths: Iterable[str | os.PathLike[str]], parts: int = 1) -> tuple
     return tuple(found)
 
 
+@lru_cache(maxsize=64)
+def _device_of(path: str) -> str | None:
+    """The name of the device below the mount that shows at a path."""
+    mount = machine.mount_of(path)
+    return None if mount is None else os.path.basename(os.path.realpath(mount.device))
+
+
 def device_bytes(path: str | os.PathLike[str]) -> int | None:
-    """Counter: bytes that anyone has read from the disk that holds a path."""
-    disk = _disk_of(os.fspath(path))
+    """Counter: bytes that anyone has read from the disk or partition that holds a path."""
     counters = psutil.disk_io_counters(perdisk=True, nowrap=False) or {}
-    found = None if disk is None else counters.get(disk.name)
-    return None if found is None else int(found.read_bytes)
+    name = _device_of(os.fspath(path))
+    return int(counters[name].read_bytes) if name in counters else None
 
 
 def disk_rate(path: str | os.PathLike[str], *, seconds: float = 2.0) -> float | None:
@@ -336,7 +341,7 @@ def read_environment(folder: str | os.PathLike[str] | None) -> dict[str, Any]:
     if folder is not None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # whoever opens the dataset is told
-            tuning = read_tuning(folder)
+            tuning = read_tuning(folder, ())
         if tuning is not None and not machine.machine_differences(here, tuning.machine):
             rate = (tuning.content.get("disk_rate") or {}).get("bytes_per_second")
     return {

@@ -24,11 +24,11 @@ from graphzero import _core
 from graphzero.errors import FormatError
 from graphzero.graph.dataset import open_dataset
 from graphzero.graph.features import FeatureStore
-from graphzero.graph.graph import Graph
+from graphzero.graph.graph import EdgeTypeGraph, Graph
 from graphzero.graph.user_input import as_threads
 from graphzero.packs.pack_file import OFFSETS, OPTIONS, open_pack, pack_files
 from graphzero.store.format import DTYPES, FLAG_TYPED, FLAG_VECTOR, Header, read_header
-from graphzero.store.id_table import IdTable, first_not_ascending
+from graphzero.store.id_table import IdTable
 from graphzero.store.manifest import MANIFEST_NAME, FileEntry, Manifest, read_manifest
 
 _BLOCK_BYTES = 4 << 20  # of each thread
@@ -271,7 +271,7 @@ def _check_file(path: str, role: Role, reading: _Reading) -> list[Finding]:
 def _refuse(path: str, header: Header, role: Role) -> None:
     """Raises the error with which a reader refuses a file."""
     if header.kind == "graph":
-        opened = Graph._open_typed if header.flags & FLAG_TYPED else Graph
+        opened = EdgeTypeGraph if header.flags & FLAG_TYPED else Graph
         opened(path).close()
         if role.kind == "graph" and role.limit != header.num_input_edges:
             raise FormatError(
@@ -286,6 +286,13 @@ def _refuse(path: str, header: Header, role: Role) -> None:
     is_ids = section is None or (header.flags & FLAG_VECTOR and DTYPES[section.dtype] == np.int64)
     if role.kind == "split" and not is_ids:
         raise FormatError(f"section 'rows' of {path} is not a vector of int64: {_AGAIN}")
+
+
+def _first_not_ascending(rows: npt.NDArray[Any], begin: int, end: int) -> int:
+    """First of the entries [begin, end) that is not above the entry before; -1 if all are."""
+    first = max(begin, 1)
+    wrong = np.flatnonzero(rows[first:end] <= rows[first - 1 : end - 1])
+    return first + int(wrong[0]) if len(wrong) else -1
 
 
 class _File:
@@ -455,7 +462,7 @@ def _inverse_tables(file: _File, ids: str, what: str) -> _Group:
 def _checks_of_rows(role: Role, rows: Array) -> list[_Check]:
     limit = role.limit
     if role.kind == "id_table":
-        return [_Check("rows", partial(first_not_ascending, rows), "not above the entry before")]
+        return [_Check("rows", partial(_first_not_ascending, rows), "not above the entry before")]
     if limit is None or rows.dtype.kind not in "iub":
         return []
 

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.graph import Graph
+from graphzero.graph.graph import EdgeTypeGraph, Graph
 from graphzero.graph.stores import EdgeStore, NodeStore
-from graphzero.graph.user_input import IdArray, as_fanouts, as_seed, as_threads
+from graphzero.graph.user_input import IdArray, as_seed, as_threads
 from graphzero.sampling.order import batch_positions, epoch_order, num_batches
-from graphzero.sampling.sampler import NeighborSampler, as_typed_fanouts
+from graphzero.sampling.sampler import NeighborSampler, as_fanouts, as_typed_fanouts
 from graphzero.sampling.threads import Pipeline, Stage
 from graphzero.store.manifest import EDGES, EdgeType, Presampling
 from graphzero.units import as_count
@@ -135,7 +135,7 @@ class Presample:
             How visits were counted, as ``dataset.json`` records it.
         """
         with ExitStack() as stack:
-            open_graph = Graph if EDGES in graphs else Graph._open_typed
+            open_graph = Graph if EDGES in graphs else EdgeTypeGraph
             opened = {t: stack.enter_context(open_graph(graphs[t])) for t in graphs}
             dataset = _dataset_of(opened, {name: len(counts) for name, counts in visits.items()})
             fanouts: Any = self.fanouts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 
@@ -16,19 +16,66 @@ from graphzero.graph.graph import Graph
 from graphzero.graph.user_input import (
     IdArray,
     Sampling,
-    as_fanouts,
+    as_fanout,
     as_ids,
     as_seed,
     as_threads,
-    as_times,
 )
 from graphzero.store.manifest import EDGES, NODES, EdgeType
 from graphzero.units import as_count
 
 if TYPE_CHECKING:
-    from graphzero.graph.user_input import SamplingOptions, Unpack
+    from typing_extensions import Unpack
 
 _NOTHING = np.empty(0, np.int64)
+
+
+class SamplingOptions(TypedDict, total=False):
+    """The fields of `Sampling`, as keyword arguments of samplers and datasets."""
+
+    replace: bool
+    weighted: bool
+    labor: bool
+    disjoint: bool
+    temporal_strategy: Literal["uniform", "last"]
+    strictly_before: bool
+    subgraph_type: Literal["directional", "induced"]
+    batch_dependency: int
+
+
+def as_fanouts(fanouts: Any, name: str = "fanouts") -> list[int]:
+    """Fanouts, one for each hop; 0 for no neighbours in a hop, and none at all for the seeds only.
+
+    Raises
+    ------
+    ValueError
+        If they are not a sequence, or one of them is not a fanout.
+    """
+    if isinstance(fanouts, (str, bytes)) or not isinstance(fanouts, Iterable):
+        raise ValueError(
+            f"{name} must be a list with one fanout for each hop, such as [15, 10], not {fanouts!r}"
+        )
+    return [0 if fanout is not False and fanout == 0 else as_fanout(fanout) for fanout in fanouts]
+
+
+def as_times(values: Any, count: int, name: str) -> IdArray:
+    """Contiguous int64 array of timestamps, (count,).
+
+    Raises
+    ------
+    ValueError
+        If they are not integers, not `count` of them, or do not fit 63 bits.
+    """
+    array = np.asarray(values)
+    if array.shape != (count,):
+        raise ValueError(
+            f"{name} must hold a time for each of the {count} seeds, not {array.shape}"
+        )
+    if array.size and array.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be integers, as the graph's timestamps, not {array.dtype}")
+    if array.dtype == np.uint64 and int(array.max(initial=0)) > np.iinfo(np.int64).max:
+        raise ValueError(f"{name} has a time that does not fit 63 bits")
+    return np.ascontiguousarray(array, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -342,16 +389,33 @@ class NeighborSampler:
             for name, store in nodes.items()
             if name in seeds
         }
+        self.check_times(seed_time, "seed_time")
         times = None if seed_time is None else self._as_times(seed_time, ids)
         epoch, batch = as_count(epoch, "epoch", 0), as_count(batch, "batch", 0)
-        if times is None:
-            self.sampling.check_untimed(": give seed_time, or")
         for graph in self._graphs:
             graph.mapping.check_size()  # tables of ids are read before the core checks
         stored = {name: nodes[name].to_stored(each, self.num_threads) for name, each in ids.items()}
         return self.sample_stored(
             stored, seed_time=times, epoch=epoch, batch=batch, readahead=readahead
         )
+
+    def check_times(self, times: Any, name: str) -> None:
+        """Raises `ValueError` where the options exclude times of seeds, or need them."""
+        how = self.sampling
+        if times is None:
+            for option, without in (("strictly_before", False), ("temporal_strategy", "uniform")):
+                value = getattr(how, option)
+                if value != without:
+                    raise ValueError(
+                        f"{option}={value!r} needs a time for each seed: give {name}, or leave "
+                        f"{option} out"
+                    )
+        elif how.kind is not None:
+            raise ValueError(f"{how.kind} sampling does not support times: use one of the two")
+        elif how.batch_dependency > 1:
+            raise ValueError(
+                "batch_dependency excludes times: trees of other batches belong to other seeds"
+            )
 
     def _check_types(self, named: Mapping[str, Any], what: str) -> None:
         node_types = self.dataset.node_types
@@ -368,7 +432,6 @@ class NeighborSampler:
         self, seed_time: Mapping[str, Any], ids: Mapping[str, IdArray]
     ) -> dict[str, IdArray]:
         self._check_types(seed_time, "seed_time")
-        self.sampling.check_timed()
         if set(seed_time) != set(ids):
             raise ValueError(
                 f"seed_time must have the node types of seeds, {list(ids)}, not {list(seed_time)}"

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _SUFFIX = ".gz-staged"
-SPECIAL_FILE = "this is a device or another special file; choose the path of a regular file"
+_SPECIAL_FILE = (
+    "this is a folder, a device or another special file, or an open file of a process; choose the "
+    "path of a regular file"
+)
 # Where descriptors of processes are. /dev/shm is a folder like any other.
 _OPEN_FILES = re.compile("/dev/(stdin|stdout|stderr|fd/.*)|/proc/.*", re.DOTALL)
 
@@ -49,27 +52,15 @@ def refuse_special(path: str | os.PathLike[str]) -> None:
         With errno and path: a folder, a device, a pipe, a socket, or a link to one of them; also
         an open file such as ``/dev/stdout``, whose writer would go on in the file replaced.
     """
-    code, reason = errno.EINVAL, SPECIAL_FILE
-    if _is_open_file(path):
-        reason = "this is an open file of a process; choose the path of a regular file"
-    else:
-        try:
-            mode = os.stat(path).st_mode
-        except OSError:  # a missing file, or a link that leads nowhere; making it says the rest
-            return
-        if stat.S_ISREG(mode):
-            return
-        if stat.S_ISDIR(mode):
-            code, reason = errno.EISDIR, "this is a folder; add the name of a file"
-    raise OSError(code, reason, os.fspath(path))
-
-
-def _is_open_file(path: str | os.PathLike[str]) -> bool:
-    """Whether a path, or a link there, names a descriptor of a process."""
     names = [os.path.abspath(path)]
     with suppress(OSError):  # no link
         names.append(os.path.join(os.path.dirname(names[0]), os.readlink(path)))
-    return any(_OPEN_FILES.fullmatch(name) for name in names)
+    mode = stat.S_IFREG  # of a missing file, or a link that leads nowhere; making it says the rest
+    with suppress(OSError):
+        mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode) or any(_OPEN_FILES.fullmatch(name) for name in names):
+        code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+        raise OSError(code, _SPECIAL_FILE, os.fspath(path))
 
 
 def replace_file(staged: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
@@ -193,9 +184,7 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
         staged.write(data, 0)
 
 
-def require_disk_space(
-    folder: str | os.PathLike[str], num_bytes: int, needs: str, advice: str = ""
-) -> None:
+def require_disk_space(folder: str | os.PathLike[str], num_bytes: int, needs: str) -> None:
     """Raises an error unless the disk of a folder has so much free space.
 
     Parameters
@@ -204,8 +193,6 @@ def require_disk_space(
     num_bytes : int
     needs : str
         Beginning of the message: what needs the space, such as "the build needs".
-    advice : str
-        End of the message: what to do, such as ": pack fewer epochs".
 
     Raises
     ------
@@ -216,6 +203,6 @@ def require_disk_space(
     if free < num_bytes:
         raise OSError(
             errno.ENOSPC,
-            f"{needs} {num_bytes:,} bytes of disk space and {free:,} are free{advice}",
+            f"{needs} {num_bytes:,} bytes of disk space and {free:,} are free",
             os.fspath(folder),
         )

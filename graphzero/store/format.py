@@ -267,11 +267,8 @@ def read_header(path: str | os.PathLike[str]) -> Header:
     """
     with open(path, "rb") as file:
         page, size = file.read(PAGE_BYTES), os.fstat(file.fileno()).st_size
-    kind = next((kind for kind, magic in MAGIC.items() if page.startswith(magic)), None)
-    if kind is None:
-        raise FormatError(f"{os.fspath(path)} is not a graphzero file (wrong magic bytes)")
     try:
-        return decode_header(page, size, kind)
+        return decode_header(page, size, "graph" if page[:8] == MAGIC["graph"] else "features")
     except FormatError as error:
         raise FormatError(f"{os.fspath(path)} {error}") from None
 
@@ -287,7 +284,7 @@ def read_file(path: str | os.PathLike[str]) -> tuple[Header, dict[str, npt.NDArr
     return header, arrays
 
 
-def verify_file(path: str | os.PathLike[str], progress: Progress | None = None) -> Header:
+def verify_file(path: str | os.PathLike[str], progress: Progress = lambda _: None) -> Header:
     """Reads a whole file and checks the checksum of every section.
 
     Parameters
@@ -309,14 +306,11 @@ def verify_file(path: str | os.PathLike[str], progress: Progress | None = None) 
     with open(path, "rb") as file:
         for section in header.sections:
             file.seek(section.offset)
-            crc, remaining = 0, section.length
-            while remaining:
-                chunk = file.read(min(remaining, CHUNK_BYTES))
-                if not chunk:
-                    raise FormatError(f"{path} is truncated in section '{section.name}'")
-                crc, remaining = zlib.crc32(chunk, crc), remaining - len(chunk)
-                if progress is not None:
-                    progress(len(chunk))
+            crc = 0
+            for at in range(0, section.length, CHUNK_BYTES):
+                chunk = file.read(min(CHUNK_BYTES, section.length - at))
+                crc = zlib.crc32(chunk, crc)
+                progress(len(chunk))
             if crc != section.crc:
                 raise FormatError(
                     f"{path}: section '{section.name}' is corrupt (checksum mismatch): "
@@ -361,11 +355,9 @@ class FileWriter(StagedFile):
         data = np.ascontiguousarray(array, dtype=DTYPES[section.dtype]).reshape(-1)
         if data.nbytes > section.length - at:
             raise ValueError(f"more than {section.count} elements for section '{name}'")
-        if data.nbytes == 0:
-            return  # a memoryview without elements cannot be cast
-        view = data.data.cast("B")
+        view = data.view(np.uint8)
         for begin in range(0, data.nbytes, CHUNK_BYTES):
-            chunk = view[begin : begin + CHUNK_BYTES]
+            chunk = view[begin : begin + CHUNK_BYTES].data
             self._crc[name] = zlib.crc32(chunk, self._crc[name])
             self.write(chunk, section.offset + at + begin)
         self._written[name] += data.nbytes

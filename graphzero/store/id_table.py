@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,9 @@ import numpy.typing as npt
 from graphzero import _core
 from graphzero.errors import FormatError
 from graphzero.store.format import DTYPES, FLAG_VECTOR, Header, layout
-from graphzero.store.mapped_file import MappedFile
+from graphzero.store.mapped_file import MappedFile, section
 
 TEXT = "text"  # the section with the bytes of all texts
-_LEAST_SORTED = 1 << 12  # fewer ids are looked up in their own order
-
-Positions = npt.NDArray[np.int64]
 
 
 def id_table_layout(count: int, dtype: npt.DTypeLike, num_bytes: int | None = None) -> Header:
@@ -35,13 +31,6 @@ def id_table_layout(count: int, dtype: npt.DTypeLike, num_bytes: int | None = No
     if num_bytes is not None:
         arrays.append((TEXT, "<u1", num_bytes))
     return layout("features", arrays, num_nodes=count, width=1, flags=FLAG_VECTOR)
-
-
-def first_not_ascending(rows: npt.NDArray[Any], begin: int, end: int) -> int:
-    """First of the entries [begin, end) that is not above the entry before; -1 if all are."""
-    first = max(begin, 1)
-    wrong = np.flatnonzero(rows[first:end] <= rows[first - 1 : end - 1])
-    return first + int(wrong[0]) if len(wrong) else -1
 
 
 class IdTable(MappedFile):
@@ -64,9 +53,9 @@ class IdTable(MappedFile):
     """
 
     def _read_header(self) -> None:
-        header = _core.feature_header(self._mapping)
+        header = _core.feature_header(self.mapping)
         self._take_header(header)
-        dtypes = {name: DTYPES[section.dtype] for name, section in self._sections.items()}
+        dtypes = {name: DTYPES[one.dtype] for name, one in self._sections.items()}
         self.is_text = TEXT in dtypes
         allowed: tuple[Any, ...] = ("<u8",) if self.is_text else ("<i8", "<u8")
         if (
@@ -80,17 +69,8 @@ class IdTable(MappedFile):
     def __len__(self) -> int:
         return self._sections["rows"].count
 
-    @property
-    def rows(self) -> npt.NDArray[Any]:
-        """The integers, or the end of each text; a read-only view of the file."""
-        rows: npt.NDArray[Any] = self._view("rows")
-        return rows
-
-    @property
-    def text(self) -> npt.NDArray[np.uint8]:
-        """The bytes of all texts; a read-only view of the file."""
-        text: npt.NDArray[np.uint8] = self._view(TEXT)
-        return text
+    rows: npt.NDArray[Any] = section("rows", "The integers, or the end of each text; a view.")
+    text: npt.NDArray[np.uint8] = section(TEXT, "The bytes of all texts; a view.")
 
     def text_at(self, node: int) -> str:
         """The text of one node, which must be in range.
@@ -105,48 +85,41 @@ class IdTable(MappedFile):
         if not begin <= end <= self._sections[TEXT].count:
             raise self._corrupt()
         try:
-            return self._mapping.read(self._sections[TEXT].offset + begin, end - begin).decode()
+            return self.mapping.read(self._sections[TEXT].offset + begin, end - begin).decode()
         except UnicodeDecodeError:
             raise self._corrupt() from None
 
     def described(self) -> str:
         """What became of the user's ids, in words."""
-        kind = "texts" if self.is_text else self.dtype
-        return f"ids ({kind}) taken to 0...{len(self) - 1:,}"
+        return f"ids ({'texts' if self.is_text else self.dtype}) taken to 0...{len(self) - 1:,}"
 
     def shown(self, node: int) -> str:
         """The id of one node, for messages."""
         return repr(self.text_at(node)) if self.is_text else str(self.rows[node])
 
-    def find_integers(self, ids: npt.NDArray[Any]) -> Positions:
+    def find_integers(self, ids: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """The node of each id, -1 for an id that none has, (n,) int64.
 
         Parameters
         ----------
         ids : (n,) int64 or uint64 array
         """
-        if len(ids) > _LEAST_SORTED:  # ascending ids read the file from beginning to end
-            order = np.argsort(ids)
-            found = np.empty(len(ids), np.int64)
-            found[order] = self._find_integers(ids[order])
-            return found
-        return self._find_integers(ids)
-
-    def _find_integers(self, ids: npt.NDArray[Any]) -> Positions:
-        rows = self.rows
-        fits = np.ones(len(ids), np.bool_)
+        rows, fits = self.rows, np.ones(len(ids), np.bool_)
+        order = np.argsort(ids)  # ascending ids read the file from beginning to end
+        ids = ids[order]
         if ids.dtype != self.dtype:  # a comparison of both types would go through float64
             fits = ids <= np.iinfo(np.int64).max if ids.dtype.kind == "u" else ids >= 0
             ids = np.where(fits, ids, 0).astype(self.dtype)
-        at = np.searchsorted(rows, ids).astype(np.int64)
-        if not len(rows):
-            return np.full(len(ids), -1, np.int64)
-        found = fits & (at < len(rows)) & (rows[np.minimum(at, len(rows) - 1)] == ids)
-        return np.where(found, at, -1)
+        nodes = np.full(len(ids), -1, np.int64)
+        if len(rows):
+            at = np.searchsorted(rows, ids)
+            found = fits & (at < len(rows)) & (rows[np.minimum(at, len(rows) - 1)] == ids)
+            nodes[order] = np.where(found, at, -1)
+        return nodes
 
     def find_texts(
         self, data: npt.NDArray[np.uint8], ends: npt.NDArray[np.uint64], num_threads: int = 1
-    ) -> Positions:
+    ) -> npt.NDArray[np.int64]:
         """The node of each text, -1 for a text that none has, (n,) int64.
 
         Parameters
@@ -170,20 +143,3 @@ class IdTable(MappedFile):
         return FormatError(
             f"{self.path} is corrupt: run graphzero verify on its folder, and build it again"
         )
-
-
-def open_id_table(path: Path, count: int) -> IdTable:
-    """The table of `count` nodes.
-
-    Raises
-    ------
-    FormatError
-        If it is corrupt, or of another number of nodes.
-    """
-    table = IdTable(path)
-    if len(table) != count:
-        table.close()
-        raise FormatError(
-            f"{path} has the ids of {len(table)} nodes for {count}: build the dataset again"
-        )
-    return table

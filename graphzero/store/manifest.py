@@ -115,10 +115,8 @@ class EdgeChanges:
         return self != EdgeChanges()
 
 
-def describe_changes(changes: EdgeChanges | None) -> list[str]:
+def describe_changes(changes: EdgeChanges) -> list[str]:
     """A clause for each of the changes."""
-    if changes is None:
-        return []
     loops, merged = changes.num_self_loops_dropped, changes.num_merged
     clauses = {
         "reversed": changes.reversed,
@@ -507,18 +505,16 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
         content = json.loads(text)
         if content["format"] != _FORMAT:
             raise ValueError(f"its format is {content['format']!r:.80}")
-        version = content["version"]
-    except _WRONG as error:
-        raise FormatError(f"{path} is not a graphzero dataset: {error}; build it again") from None
-    if isinstance(version, bool) or version not in _VERSIONS:
-        raise FormatError(
-            f"{path} has version {version!r:.80}, this graphzero reads versions 1 and 2: "
-            f"use the graphzero that wrote it, or build it again"
-        )
-    try:
+        if type(content["version"]) is not int or content["version"] not in _VERSIONS:
+            raise ValueError(
+                f"it has version {content['version']!r:.80}, and this graphzero reads versions 1 "
+                f"and 2: use the graphzero that wrote it"
+            )
         return _decode(content)
     except _WRONG as error:
-        raise FormatError(f"{path} is corrupt ({error!r}): build the dataset again") from None
+        raise FormatError(
+            f"{path} is not a graphzero dataset that can be read ({error!r}): build it again"
+        ) from None
 
 
 def open_build(
@@ -555,10 +551,10 @@ def open_build(
         except (OSError, ValueError):
             if files_now() == (manifest, found):
                 raise
-        else:
-            if read_manifest(folder) == manifest:
-                return opened
-            close(opened)
+            continue
+        if read_manifest(folder) == manifest:
+            return opened
+        close(opened)
     raise BlockingIOError(
         errno.EWOULDBLOCK,
         f"the dataset was replaced {_MOST_TRIES} times while it was being opened: "

@@ -53,6 +53,10 @@ class MappedFile(ClosedAtExit):
     ----------
     identity : tuple
         Fingerprint of the file's content: counts and checksums from its header.
+    mapping : _core.Mapping
+        For its size and what is resident of it.
+    path : str
+        Absolute path of the file.
 
     Raises
     ------
@@ -66,11 +70,12 @@ class MappedFile(ClosedAtExit):
     _sections: Mapping[str, Section] = MappingProxyType({})  # of a .npy file
 
     def __init__(self, path: _Path | None = None, *, filename: _Path | None = None) -> None:
-        self._mapping = _core.Mapping(by_either_name("path", path, filename))
+        self.mapping = _core.Mapping(by_either_name("path", path, filename))
+        self.path: str = self.mapping.path
         try:
             self._read_header()
         except BaseException:
-            self._mapping.close()
+            self.mapping.close()
             raise
 
     def _read_header(self) -> None:
@@ -89,27 +94,13 @@ class MappedFile(ClosedAtExit):
         if section is None:
             return None
         dtype = DTYPES[section.dtype]
-        return section_view(self._mapping, dtype, section.offset, (section.count,))
+        return section_view(self.mapping, dtype, section.offset, (section.count,))
 
     @property
     def stored_order(self) -> tuple[Any, ...] | None:
         """Fingerprint of the order of nodes in the file; None for the user's order."""
         rank = self._sections.get("node_rank")
         return None if rank is None else (rank.dtype, rank.count, rank.crc)
-
-    @property
-    def mapping(self) -> _core.Mapping:
-        """The mapped file, for its size and what is resident of it."""
-        return self._mapping
-
-    @property
-    def path(self) -> str:
-        """Absolute path of the file."""
-        return self._mapping.path
-
-    def advise(self, advice: str) -> None:
-        """``madvise`` for the whole file: "normal", "random" or "sequential"."""
-        self._mapping.advise(advice)
 
     def close(self) -> None:
         """Unmaps the file; the object cannot be used afterwards.
@@ -119,7 +110,7 @@ class MappedFile(ClosedAtExit):
         BufferError
             While arrays over the file exist.
         """
-        self._mapping.close()
+        self.mapping.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return reopen, (type(self), (self.path,), self.identity)
@@ -139,17 +130,17 @@ def reopen(
     return opened
 
 
+def section(name: str, doc: str) -> Any:
+    """A property that is a view of a section: see `MappedFile._view`."""
+    return property(lambda file: file._view(name), doc=doc)
+
+
 def section_view(
     mapping: _core.Mapping, dtype: np.dtype[Any], offset: int, shape: tuple[int, ...]
 ) -> npt.NDArray[Any]:
     """A read-only array over part of a mapped file; it keeps the mapping alive."""
-    count = math.prod(shape)
-    if count == 0:
-        empty = np.empty(shape, dtype)
-        empty.flags.writeable = False
-        return empty
     # np.ndarray(buffer=...) would keep the mapping, but not its count of views
-    view = np.frombuffer(memoryview(mapping), dtype=dtype, count=count, offset=offset)
+    view = np.frombuffer(memoryview(mapping), dtype, math.prod(shape), offset)
     return view.reshape(shape)
 
 
@@ -281,11 +272,6 @@ class ResidentPrefix:
     def lost_bytes(self) -> int:
         """Bytes of the prefix that are not in memory now."""
         return self.num_bytes - self.kept_bytes
-
-    @property
-    def is_resident(self) -> bool:
-        """Whether all pages of the prefix are in memory now."""
-        return bool(self.page_map().all())
 
     def resize(self, num_bytes: int) -> None:
         """Sets the size, and gives pages beyond it back to the system."""

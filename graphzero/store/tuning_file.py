@@ -5,13 +5,12 @@ They are used on the machine that they were found on, which is recorded as well.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import platform
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -21,11 +20,9 @@ from graphzero import _core
 from graphzero.errors import user_line
 from graphzero.store.format import PAGE_BYTES
 from graphzero.store.manifest import read_fields
-from graphzero.store.outputs import replaced_file
 from graphzero.units import available_processors
 
 _CPU_INFO = Path("/proc/cpuinfo")
-_BLOCK_DEVICES = Path("/sys/dev/block")
 _SAME_MEMORY = 0.02  # kernels reserve more or less of the same memory
 
 
@@ -42,7 +39,7 @@ class Machine:
     memory : int or None
         Bytes in all.
     disk : str or None
-        Model of the disk that holds the folder, or its name.
+        Device that holds the folder, such as "/dev/sda1".
     file_system : str or None
         Of the folder.
     """
@@ -58,10 +55,9 @@ def this_machine(folder: str | os.PathLike[str] | None) -> Machine:
     """The machine that this process runs on, with the disk that holds a folder."""
     import psutil  # which `import graphzero` does without
 
-    disk, mount = (None, None) if folder is None else (disk_of(folder), mount_of(folder))
-    model = None if disk is None else _disk_model(disk)
-    memory = int(psutil.virtual_memory().total)
-    return Machine(_cpu_name(), available_processors(), memory, model, mount and mount.fstype)
+    mount = None if folder is None else mount_of(folder)
+    place = (None, None) if mount is None else (mount.device or None, mount.fstype or None)
+    return Machine(_cpu_name(), available_processors(), psutil.virtual_memory().total, *place)
 
 
 def machine_differences(one: Machine, other: Machine) -> list[str]:
@@ -97,32 +93,6 @@ def mount_of(path: str | os.PathLike[str]) -> Any:
     return max(found, key=lambda mount: len(mount.mountpoint), default=None)
 
 
-def disk_of(path: str | os.PathLike[str]) -> Path | None:
-    """The folder below ``/sys`` of the whole disk that holds a path; None if there is no such one.
-
-    btrfs gives its files the number of no device: then the source of the mount tells.
-    """
-    mount = mount_of(path)
-    for place, number in ((path, "st_dev"), (mount.device if mount else "", "st_rdev")):
-        try:
-            device = getattr(os.stat(place), number)
-            folder = (_BLOCK_DEVICES / f"{os.major(device)}:{os.minor(device)}").resolve(
-                strict=True
-            )
-        except OSError:
-            continue
-        return folder.parent if (folder / "partition").exists() else folder
-    return None
-
-
-def _disk_model(disk: Path) -> str:
-    """The model of a disk, or else its name."""
-    try:
-        return (disk / "device" / "model").read_text().strip() or disk.name
-    except OSError:
-        return disk.name
-
-
 TUNING_NAME = "tuning.json"
 _FORMAT, _VERSION = "graphzero-tuning", 1
 _WRONG = (OSError, ValueError, TypeError, RecursionError)
@@ -147,6 +117,8 @@ class Tuning:
     machine : Machine
     dataset : str
         `files_digest` of the files.
+    not_used : str or None
+        Why loaders do not use it: it is of other files, or of another machine.
     content : dict
         Everything that the file has: also the measured table, the disk's rate, versions.
     """
@@ -158,6 +130,7 @@ class Tuning:
     available: int
     machine: Machine
     dataset: str
+    not_used: str | None
     content: dict[str, Any] = field(repr=False)
 
 
@@ -175,8 +148,15 @@ def files_digest(mappings: Iterable[_core.Mapping]) -> str:
     return " ".join(sorted(found))
 
 
-def read_tuning(folder: str | os.PathLike[str]) -> Tuning | None:
-    """The tuning of a dataset folder, for whatever machine and files it was made.
+def _mismatch(tuned: Tuning, folder: str | os.PathLike[str], files: str) -> str | None:
+    if tuned.dataset != files:
+        return "it is of other files: run graphzero tune again"
+    others = machine_differences(tuned.machine, this_machine(folder))
+    return f"it is of another machine ({'; '.join(others)})" if others else None
+
+
+def read_tuning(folder: str | os.PathLike[str], mappings: Iterable[_core.Mapping]) -> Tuning | None:
+    """The tuning of a dataset folder, whose files are `mappings`.
 
     Returns
     -------
@@ -188,17 +168,17 @@ def read_tuning(folder: str | os.PathLike[str]) -> Tuning | None:
     if not path.is_file():  # nor a pipe, which would wait for its writer
         return None
     try:
-        content = _content_of(path)
+        content = content_of(path)
         if content.get("version") != _VERSION:
             raise ValueError(f"its version is {content.get('version')!r:.80}, and not {_VERSION}")
-        found = read_fields(Tuning, {**content, "path": os.fspath(path), "content": content})
+        own = {"path": os.fspath(path), "not_used": None, "content": content}
+        found = read_fields(Tuning, {**content, **own})
         datetime.fromisoformat(found.date)
         # these are printed and logged, and must not draw on a terminal
         shown = (*asdict(found.machine).values(), *found.prefetch, *found.prefetch.values())
-        texts = " ".join(map(str, shown))
-        if not texts.isprintable():
-            raise ValueError(f"it has {texts!a:.80}, which cannot be printed")
-        return found
+        if not "".join(map(str, shown)).isprintable():
+            raise ValueError(f"it has {shown!a:.80}, which cannot be printed")
+        return replace(found, not_used=_mismatch(found, folder, files_digest(mappings)))
     except _WRONG as error:
         warnings.warn(
             f"{path} is ignored: {error}; remove it, and run graphzero tune again",
@@ -220,36 +200,14 @@ def tuning_content(machine: Machine, **content: Any) -> dict[str, Any]:
     return {"format": _FORMAT, "version": _VERSION, "machine": asdict(machine), **content}
 
 
-def write_tuning(path: str | os.PathLike[str], content: Mapping[str, Any]) -> None:
-    """Replaces the file in one step; where the path is a symbolic link, the file it points to.
+def content_of(path: Path) -> dict[str, Any]:
+    """The JSON object in a file that `graphzero tune` has written.
 
     Raises
     ------
-    OSError
-        With errno and path.
+    OSError, ValueError, RecursionError
+        If it cannot be read, or is something else.
     """
-    with replaced_file(path) as file:
-        file.write((json.dumps(content, indent=2) + "\n").encode())
-
-
-def require_replaceable(path: str | os.PathLike[str]) -> None:
-    """Refuses to write where there is a file that no `tune` has written, and that is not empty.
-
-    Raises
-    ------
-    FileExistsError
-        With the path.
-    """
-    where = Path(path)
-    try:
-        if where.exists() and where.stat().st_size > 0:
-            _content_of(where)
-    except _WRONG as error:
-        reason = "graphzero tune did not write this file: rename it, or write to another with --out"
-        raise FileExistsError(errno.EEXIST, reason, os.fspath(path)) from error
-
-
-def _content_of(path: Path) -> dict[str, Any]:
     content = json.loads(path.read_bytes())
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise ValueError("graphzero has not written it")

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from graphzero.errors import FormatError
-from graphzero.graph.user_input import as_fanouts
+from graphzero.sampling.sampler import as_fanouts as as_fanouts
 from graphzero.store.outputs import replaced_file
 from graphzero.units import as_count
 

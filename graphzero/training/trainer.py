@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader
 from tqdm import tqdm
 
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.user_input import IdArray, as_fanouts
+from graphzero.graph.user_input import IdArray
 from graphzero.io.prefetch import Prefetch
 from graphzero.loader.mini_batch import Collate, MiniBatch
 from graphzero.loader.neighbor_dataset import NeighborDataset
@@ -32,7 +32,7 @@ from graphzero.packs.packing import PackedDataset
 from graphzero.report.readings import MemoryReport, memory_report
 from graphzero.store.format import dtype_name
 from graphzero.store.outputs import replaced_file
-from graphzero.training.graphsage import GraphSAGE, SavedModel, device_of
+from graphzero.training.graphsage import GraphSAGE, SavedModel, as_fanouts, device_of
 from graphzero.training.infer import check_inferable, infer
 from graphzero.units import as_count
 

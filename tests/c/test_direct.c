@@ -5,18 +5,6 @@
 
 #include "support.h"
 
-TEST(a_closed_file_is_an_error)
-{
-    gz_mapping mapping = {NULL, 0, -1};
-    gz_direct file;
-    gz_buffer buffer = {0};
-    CHECK_EQ(gz_direct_open(&mapping, &file, &err), GZ_E_OS);
-    CHECK_EQ(gz_direct_read(&file, &buffer), -EBADF);
-    CHECK_EQ(gz_direct_check(&file, &err), GZ_E_OS);
-    CHECK_EQ(err.saved_errno, EBADF);
-    gz_direct_close(&file);
-}
-
 /* Of a file of 100 pages and ten bytes, which does not exist: only the results are made up. */
 TEST(results_of_reads_are_settled)
 {

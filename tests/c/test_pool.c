@@ -83,13 +83,3 @@ TEST(sizes_waste_at_most_an_eighth)
         CHECK_EQ(pool.num_idle, 0);
     }
 }
-
-TEST(sizes_that_cannot_be_had_are_refused)
-{
-    gz_pool pool;
-    gz_block block;
-    gz_pool_init(&pool, MIB);
-    CHECK_EQ(gz_pool_take(&pool, UINT64_MAX, &block, &err), GZ_E_NOMEM);
-    CHECK_EQ(gz_pool_take(&pool, UINT64_MAX / 8, &block, &err), GZ_E_NOMEM);
-    CHECK_EQ(pool.blocks_out, 0);
-}

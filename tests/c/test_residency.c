@@ -7,8 +7,6 @@
 
 enum { PAGES = 61 };
 
-static const gz_residency_source ALWAYS[] = {GZ_RESIDENCY_FASTEST, GZ_RESIDENCY_MINCORE};
-
 static gz_mapping mapping;
 
 /* Maps a file of zeros, all of them in memory. */
@@ -16,26 +14,6 @@ static bool map_resident(uint64_t bytes)
 {
     return map_file(&mapping, NULL, bytes) &&
            CHECK_EQ(gz_mapping_advise(&mapping, 0, bytes, GZ_ADVICE_POPULATE, &err), GZ_OK);
-}
-
-static uint64_t part_size(uint64_t num_pages, uint64_t parts, uint64_t part)
-{
-    return gz_residency_part_begin(num_pages, parts, part + 1) -
-           gz_residency_part_begin(num_pages, parts, part);
-}
-
-TEST(counts_add_up_to_those_of_the_whole)
-{
-    uint64_t pages[PAGES + 9];
-    if (!map_resident(PAGES * gz_system_page_bytes() - 100))
-        return;
-    for (int s = 0; s < 2; s++)
-        for (uint64_t parts = 1; parts < PAGES + 9; parts++) {
-            CHECK_EQ(gz_residency(&mapping, ALWAYS[s], parts, pages, &err), GZ_OK);
-            for (uint64_t i = 0; i < parts; i++)
-                CHECK_EQ(pages[i], part_size(PAGES, parts, i));
-        }
-    gz_mapping_close(&mapping);
 }
 
 /* Linux 6.18 loses pages of ranges that begin within a large folio, once in some 2,000 calls. */
@@ -56,20 +34,5 @@ TEST(cachestat_loses_no_pages)
             counted += pages[k];
         CHECK_EQ(counted, PAGES);
     }
-    gz_mapping_close(&mapping);
-}
-
-/* The first half is not in memory, and ends within a part; the parts are large ones. */
-TEST(parts_of_a_large_file_are_told_apart)
-{
-    uint64_t pages[5], incore[5];
-    if (!map_file(&mapping, NULL, 9 << 20))
-        return;
-    CHECK_EQ(gz_mapping_advise(&mapping, 0, 4 << 20, GZ_ADVICE_RELEASE, &err), GZ_OK);
-    CHECK_EQ(gz_residency(&mapping, GZ_RESIDENCY_FASTEST, 5, pages, &err), GZ_OK);
-    CHECK_EQ(gz_residency(&mapping, GZ_RESIDENCY_MINCORE, 5, incore, &err), GZ_OK);
-    for (int i = 0; i < 5; i++)
-        CHECK_EQ(pages[i], incore[i]);
-    CHECK_EQ(pages[4], part_size((9 << 20) / gz_system_page_bytes(), 5, 4));
     gz_mapping_close(&mapping);
 }
