@@ -189,11 +189,11 @@ def test_other_times_are_named(tmp_path):
     [
         ({"version": 3}, "version 3 cannot be resumed"),
         ({"version": 1}, r"version 1 cannot .* set_epoch\(4\)"),
-        ({"batches": -1}, "batches of the state must be an integer"),
-        ({"batches": 14}, "is 14, and an epoch has 13"),
+        ({"batches": -1}, "batches of the state must be an integer from 0 to 13, not -1"),
+        ({"batches": 14}, "must be an integer from 0 to 13, not 14"),
         ({"batches": True}, "must be an integer"),
         ({"epoch": "1"}, "epoch of the state must be"),
-        ({"options": None}, "does not say with which options"),
+        ({"options": None}, "another kind"),
     ],
 )
 def test_bad_positions_are_refused(dataset, change, part):
