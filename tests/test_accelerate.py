@@ -28,11 +28,9 @@ pytestmark = pytest.mark.no_asan
 
 @pytest.fixture
 def store(tmp_path):
+    splits = {"train": np.arange(112)}  # 7 batches
     files.write_dataset(
-        tmp_path / "store",
-        files.random_edges(300, 2000, seed=2),
-        300,
-        splits={"train": np.arange(112)},  # 7 batches
+        tmp_path / "store", files.random_edges(300, 2000, seed=2), 300, splits=splits
     )
     return tmp_path / "store"
 
@@ -43,13 +41,10 @@ def outputs(store, form, processes, *options):
         free.bind(("localhost", 0))
         port = str(free.getsockname()[1])
     environment = {**os.environ, "PYTHONPATH": str(Path(gz.__file__).parents[1])}
+    how = {"env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     running = [
         subprocess.Popen(
-            [sys.executable, PROGRAM, store, form, str(rank), str(processes), port, *options],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            [sys.executable, PROGRAM, store, form, str(rank), str(processes), port, *options], **how
         )
         for rank in range(processes)
     ]

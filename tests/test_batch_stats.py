@@ -301,11 +301,10 @@ def test_a_watched_loop_counts_the_collate_function_as_waiting(dataset, clock, s
     with gz.open(dataset[0]) as ds:
         batches = gz.NeighborDataset(ds, ds.splits["train"], [4, 3], batch_size=50)
         loader = torch.utils.data.DataLoader(batches, batch_size=None, collate_fn=collate)
-        for _ in watch(loader):
-            clock.spend(5)
-        watched = sums(steps)
-        assert (watched.batches, watched.steps) == (5, 5)
-        assert (watched.stall, watched.training) == (15, 25)
+        whole(clock, loader)
+    watched = sums(steps)
+    assert (watched.batches, watched.steps) == (5, 5)
+    assert (watched.stall, watched.training) == (15, 25)
 
 
 def test_steps_are_written_to_a_file_of_the_process(clock, tmp_path, steps):

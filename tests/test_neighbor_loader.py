@@ -74,12 +74,11 @@ def test_persistent_workers_serve_one_pass_at_a_time(ds):
     loader = loader_of(ds, workers=2, shuffle=True, persistent_workers=True)
     first = iter(loader)
     next(first)
-    second = iter(loader)  # at once: the workers may not have begun the first pass
-    third = iter(loader)
-    with pytest.raises(RuntimeError, match="persistent_workers=False"):
-        next(first)
-    with pytest.raises(RuntimeError, match="persistent_workers=False"):
-        next(second)
+    second = iter(loader)
+    third = iter(loader)  # at once: the workers may not have begun the second pass
+    for ended in (first, second):
+        with pytest.raises(RuntimeError, match="persistent_workers=False"):
+            next(ended)
     assert all_same(third, open_form(reference(ds, shuffle=True), 2))
 
 
@@ -337,14 +336,8 @@ def test_all_edges_by_default(tmp_path, neighbors, ids, directed):
 def test_edge_splits(tmp_path, directed):
     edges = np.asarray(files.random_edges(40, 300)).T
     positions = np.array([250, 3, 17])
-    with gz.build(
-        tmp_path / "d",
-        nodes={"x": np.ones((40, 1))},
-        edges={"edge_index": edges},
-        edge_splits={"test": positions},
-        directed=directed,
-        order="hot",
-    ) as ds:
+    given = {"edges": {"edge_index": edges}, "edge_splits": {"test": positions}}
+    with gz.build(tmp_path / "d", **given, num_nodes=40, directed=directed, order="hot") as ds:
         seeds = gz.LinkNeighborLoader(ds, [2], "test")._source.edge_label_index
         if directed:
             assert np.array_equal(seeds, edges[:, positions])

@@ -77,19 +77,6 @@ def test_other_workers_go_on_byte_for_byte(whole, old, new):
     assert fingerprints(loader) == expected[8:]
 
 
-@pytest.mark.parametrize(("method", "persistent"), [("fork", False), ("spawn", True)])
-def test_the_start_reaches_new_and_persistent_workers(whole, method, persistent):
-    folder, expected = whole
-    batches = make(folder)
-    loader = loader_of(batches, 2, method=method, persistent_workers=persistent)
-    batches.resume(Position(2, 7).state(batches.state_options))
-    assert fingerprints(loader) == expected[7:]
-    batches.set_epoch(1)  # any other epoch is whole, and so is this one after it
-    assert len(fingerprints(loader)) == 13
-    batches.set_epoch(2)
-    assert fingerprints(loader) == expected
-
-
 def test_the_iterator_counts_what_it_gave_not_what_it_prepared(whole):
     folder, expected = whole
     batches = make(folder, prefetch=gz.Prefetch(lookahead=8))
@@ -118,7 +105,6 @@ CHANGES = {
     "seed": {"seed": 6},
     "shuffle": {"shuffle": False},
     "fanouts": {"fanouts": [4, 2]},
-    "replace": {"replace": True},
     "num_seeds": {"seeds": [1, 2, 3]},
     "graph": {},
     "seeds_crc": {"seeds": np.arange(203)},

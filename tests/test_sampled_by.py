@@ -10,11 +10,9 @@ import graphzero as gz
 torch = pytest.importorskip("torch")
 
 USERS, FILMS, EDGES = 50, 30, 400
-RATES, LIKED, KNOWS = (
-    ("user", "rates", "film"),
-    ("film", "rev_rates", "user"),
-    ("user", "knows", "user"),
-)
+RATES = ("user", "rates", "film")
+LIKED = ("film", "rev_rates", "user")
+KNOWS = ("user", "knows", "user")
 
 
 def parts():
@@ -26,25 +24,20 @@ def parts():
     return rates, rng.integers(0, USERS, (2, EDGES)), stamps, weights, joined
 
 
-def typed(path, *, time_attrs=None, weight_attrs=None, level="edge", **more):
+def typed(path, *, level="edge", **options):
     rates, knows, stamps, weights, joined = parts()
+    more = {name: options.pop(name) for name in ("when", "strength") if name in options}
     attributes = {"stamp": stamps, "score": weights} if level == "edge" else {"score": weights}
-    return gz.build(
-        path,
-        nodes={
-            "user": {"num_nodes": USERS, "joined": joined, "age": joined},
-            "film": {"num_nodes": FILMS, "x": np.ones((FILMS, 1))},
-        },
-        edges={
-            RATES: {"edge_index": rates, **attributes},
-            LIKED: {"edge_index": rates[::-1].copy(), **attributes},
-            KNOWS: {"edge_index": knows, **more},
-        },
-        time_attrs=time_attrs,
-        weight_attrs=weight_attrs,
-        edge_ids=True,
-        order="hot",
-    )
+    nodes = {
+        "user": {"num_nodes": USERS, "joined": joined},
+        "film": {"num_nodes": FILMS, "x": np.ones((FILMS, 1))},
+    }
+    edges = {
+        RATES: {"edge_index": rates, **attributes},
+        LIKED: {"edge_index": rates[::-1].copy(), **attributes},
+        KNOWS: {"edge_index": knows, **more},
+    }
+    return gz.build(path, nodes=nodes, edges=edges, edge_ids=True, order="hot", **options)
 
 
 def untyped(path, *, level="edge", **options):
@@ -52,7 +45,7 @@ def untyped(path, *, level="edge", **options):
     edges = {"edge_index": knows, "score": weights}
     if level == "edge":
         edges["stamp"] = stamps
-    nodes = {"x": np.ones((USERS, 1)), "joined": joined, "age": joined}
+    nodes = {"x": np.ones((USERS, 1)), "joined": joined}
     return gz.build(path, nodes=nodes, edges=edges, edge_ids=True, **options)
 
 
@@ -147,12 +140,8 @@ def test_a_name_of_nodes_and_of_edges_is_refused(tmp_path):
 
 def test_edges_that_others_drive_are_named(tmp_path):
     other = {"when": np.arange(EDGES), "strength": np.ones(EDGES, np.float32)}
-    with typed(
-        tmp_path / "d",
-        time_attrs=["stamp", "when"],
-        weight_attrs=["score", "strength"],
-        **other,
-    ) as ds:
+    drivers = {"time_attrs": ["stamp", "when"], "weight_attrs": ["score", "strength"]}
+    with typed(tmp_path / "d", **drivers, **other) as ds:
         with pytest.raises(ValueError, match=r"knows.*'when'.*time_attrs='stamp'"):
             gz.NeighborLoader(ds, [2], "user", time_attr="stamp", input_time=np.arange(USERS))
         with pytest.raises(ValueError, match=r"knows.*'strength'.*weight_attrs='score'"):

@@ -18,11 +18,9 @@ from graphzero.sampling.sampler import as_typed_fanouts
 pytestmark = pytest.mark.no_asan
 
 PAPERS, AUTHORS = 400, 150
-WRITES, CITES, WRITTEN = (
-    ("author", "writes", "paper"),
-    ("paper", "cites", "paper"),
-    ("paper", "written_by", "author"),
-)
+WRITES = ("author", "writes", "paper")
+CITES = ("paper", "cites", "paper")
+WRITTEN = ("paper", "written_by", "author")
 TRAIN = np.arange(0, PAPERS, 3)[::-1].copy()
 FANOUTS = {WRITES: [4, 3], CITES: [3, 2], WRITTEN: [2, 2]}
 OPTIONS = {"batch_size": 32, "seed": 3}
@@ -44,10 +42,7 @@ def graph_of():
         "venue": {"num_nodes": 3},
     }
     edges = {
-        WRITES: {
-            "edge_index": writes,
-            "edge_attr": np.arange(1500 * 20, dtype=np.float32).reshape(1500, 20),
-        },
+        WRITES: {"edge_index": writes, "edge_attr": np.arange(30_000.0).reshape(1500, 20)},
         CITES: {"edge_index": cites, "edge_weight": np.arange(1, 2501, dtype=np.float32)},
         WRITTEN: writes[::-1],
     }
@@ -144,10 +139,8 @@ def test_a_batch_behaves_as_hetero_data(ds):
 
 def test_out_neighbours_are_refused(tmp_path):
     nodes, edges = graph_of()
-    with (
-        gz.build(tmp_path / "d", nodes=nodes, edges=edges, neighbors="out") as ds,
-        pytest.raises(ValueError, match="neighbors='in'"),
-    ):
+    ds = gz.build(tmp_path / "d", nodes=nodes, edges=edges, neighbors="out")
+    with pytest.raises(ValueError, match="neighbors='in'"):
         gz.NeighborDataset(ds, "paper", [2])
 
 
@@ -204,9 +197,6 @@ def test_input_ids(ds):
         store = batch["paper"]
         assert torch.equal(store.input_id, store.n_id[: store.batch_size])
         assert store.batch_size == batch.batch_size == len(batch.input_id)
-    named = torch.arange(len(TRAIN)) + 1000
-    ids = [batch["paper"].input_id for batch in nodes_loader(ds, input_id=named)]
-    assert torch.equal(torch.cat(ids), named)
     ids = [batch[CITES].input_id for batch in links_loader(ds, CITES, input_id=range(2500))]
     assert torch.equal(torch.cat(ids), torch.arange(2500))
 
@@ -239,11 +229,9 @@ def test_ways_to_give_fanouts(ds):
         ("15", "fanouts must be a list"),
         ([5, -2], "positive integer, or -1"),
         ([5, 1.5], "positive integer, or -1"),
-        ([False], "positive integer, or -1"),
         ({WRITES: 5, "default": [1]}, r"fanouts\[\('author', 'writes', 'paper'\)\] must be a list"),
         ({WRITES: [5]}, r"lack the edge types \[.*'cites'.*\]: name them, .*'default': \[0\]"),
         ({WRITES: [5], "default": [1, 2]}, "the same number of hops, not author__writes__paper: 1"),
-        ({None: [5], "default": [1]}, "None, but the edge types are"),
         ({WRITES: [5], "author__writes__paper": [5], "default": [1]}, "twice"),
         (as_num_neighbors({"author__reads__paper": [2]}, [1]), "name one of"),
     ],

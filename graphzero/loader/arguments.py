@@ -432,10 +432,9 @@ REFUSED = {
     "transform_sampler_output": (
         "use transform, which gets the batch with its n_id, edge_index and e_id"
     ),
-    **dict.fromkeys(
-        ("neighbor_sampler", "node_sampler", "link_sampler"),
-        "the dataset brings its own sampler: leave it out",
-    ),
+    "neighbor_sampler": "the dataset brings its own sampler: leave it out",
+    "node_sampler": "the dataset brings its own sampler: leave it out",
+    "link_sampler": "the dataset brings its own sampler: leave it out",
     "custom_cls": "use transform, which may return an object of any class",
     "sampler": (
         "use input_nodes or edge_label_index with shuffle, seed_weights=, or distributed=True"
@@ -525,8 +524,7 @@ def check_loader_keywords(loader: type, given: Mapping[str, Any], known: Iterabl
         That says what to use instead.
     """
     for name, value in given.items():
-        asks_for_nothing = value is None or (name == "in_order" and value is True)
-        if name in REFUSED and not asks_for_nothing:
+        if name in REFUSED and value is not None and (name, value) != ("in_order", True):
             raise TypeError(f"{loader.__name__} takes no {name}: {REFUSED[name]}")
     check_keywords(loader, given, {*known, *REFUSED, *NO_EFFECT, "data"})
 
@@ -589,10 +587,10 @@ def prefetch_of(dataset: Dataset, given: Prefetch | None) -> tuple[Prefetch, str
     least, most = suitable_memory(tuned.available, sum(each.size for each in dataset.mappings))
     now = available_memory()
     if now < least or (most is not None and now > most):
-        amounts = (
-            f"{format_bytes(tuned.available)} of memory, and {format_bytes(now)} are available"
+        return Prefetch(), (
+            f"{TUNING_NAME} is not used: it is for {format_bytes(tuned.available)} of memory, and "
+            f"{format_bytes(now)} are available"
         )
-        return Prefetch(), f"{TUNING_NAME} is not used: it is for {amounts}"
     return prefetch, f"as tuned on {tuned.date[:10]} ({TUNING_NAME})"
 
 

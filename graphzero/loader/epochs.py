@@ -183,7 +183,6 @@ _OWNER, _CHOICES, _UNKNOWN, _WARNED, _LOADED, _LOADED_BY, _CHOICE = range(7)
 _NOBODY, _COUNTED, _CHOSEN = range(3)
 _KEPT_CHOICES = 8
 _KEY = 4
-_SIZE = _CHOICE + 5 * _KEPT_CHOICES
 
 
 @dataclass(frozen=True)
@@ -221,7 +220,7 @@ class Epochs:
         self.__setstate__({"start": Position(0, 0), "made_by": _NOBODY, "choice": 0})
 
     def _make(self) -> None:
-        self._shared = torch.zeros(_SIZE, dtype=torch.int64)
+        self._shared = torch.zeros(_CHOICE + 5 * _KEPT_CHOICES, dtype=torch.int64)
         self._shared.share_memory_()  # type: ignore[no-untyped-call]
         self._shared[_OWNER] = os.getpid()
         self._write(self._start, self._made_by, self._choice)

@@ -442,9 +442,8 @@ def _refuse_accelerate() -> None:
         That says what to pass to ``prepare``.
     """
     caller = sys._getframe(2)
-    if not str(caller.f_globals.get("__name__")).startswith("accelerate."):
-        return
-    if type(caller.f_locals.get("self")).__name__ in _WRAPPERS:
+    is_of_accelerate = str(caller.f_globals.get("__name__")).startswith("accelerate.")
+    if is_of_accelerate and type(caller.f_locals.get("self")).__name__ in _WRAPPERS:
         raise RuntimeError(
             "accelerate would divide the batches of this dataset among the processes, which "
             "the dataset does by itself. Keep its DataLoader out of prepare: model, optimizer = "

@@ -311,8 +311,8 @@ class SeedLoader(DataLoader[Any]):
         loop, source = Loop(), self._source
         with loop.starting():
             progress = source.begin_pass()
-            numbers = source.batches_of(progress.share, progress.first)
-            self._delivered = delivered = _Delivered(progress, len(numbers))
+            total = len(source.batches_of(progress.share, progress.first))
+            self._delivered = delivered = _Delivered(progress, total)
             self._finish.transform = self.transform
             if source.dataset.deleted != self._deleted:
                 self._deleted = source.dataset.deleted
@@ -399,8 +399,7 @@ class SeedLoader(DataLoader[Any]):
         ValueError
             If it is not such a state, or something differs; the message names it.
         """
-        source = self._source
-        before = self.seed
+        source, before = self._source, self.seed
         if self._draws_seed:
             self._reseed(_seed_of(state_dict, before))
         try:
