@@ -10,8 +10,9 @@ import pytest
 from loaders import loader_of, passes_of_rank, positions
 
 import graphzero as gz
-from graphzero.loader.epochs import _KEY, Epochs, Pass, Position, _row
-from graphzero.sampling.order import epoch_order
+from graphzero.loader import epochs as epochs_module
+from graphzero.loader.epochs import _KEY, Epochs, Pass, Position, Progress, _row
+from graphzero.sampling.order import Share, epoch_order
 
 torch = pytest.importorskip("torch")
 pytestmark = [
@@ -137,18 +138,20 @@ def test_workers_may_not_choose(folder):
         list(loader_of(make(folder), 1, worker_init_fn=choose))
 
 
-def test_workers_that_disagree_are_refused(folder):
+def test_workers_that_disagree_are_refused(monkeypatch):
     """If an epoch is chosen while persistent workers begin a pass, or two passes begin at once."""
     epochs = Epochs()
     epochs.choose(HERE)
-    choice, key = _row(epochs._shared.numpy(), 1)[[0, _KEY]]
-    assert (choice, key) == (1, 0)
     for begun, other in ((Pass(HERE, 1, True, 17), 18), (Pass(HERE, 0, True, 17), 17)):
         _row(epochs._shared.numpy(), 1)[_KEY] = 17
         epochs.check(Pass(HERE, 1, True, 17))
         _row(epochs._shared.numpy(), 1)[_KEY] = other
         with pytest.raises(RuntimeError, match="call set_epoch before iter"):
             epochs.check(begun)
+    monkeypatch.setattr(epochs_module, "in_worker", lambda: True)
+    epochs.load(begun, Progress(3, 0, 0, Share()), True)
+    with pytest.raises(RuntimeError, match="loaded states of the epochs 3 and 4"):
+        epochs.load(begun, Progress(4, 0, 0, Share()), True)
 
 
 @pytest.mark.parametrize("workers", [0, 2])

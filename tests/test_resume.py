@@ -103,7 +103,6 @@ def test_the_iterator_counts_what_it_gave_not_what_it_prepared(whole):
 
 CHANGES = {
     "seed": {"seed": 6},
-    "shuffle": {"shuffle": False},
     "fanouts": {"fanouts": [4, 2]},
     "num_seeds": {"seeds": [1, 2, 3]},
     "graph": {},
