@@ -1,6 +1,7 @@
 """One process of several that pass a loader to accelerate's ``prepare``; prints what happens.
 
-python accelerate_program.py STORE {open,ready} RANK PROCESSES PORT [--shuffle] [--dispatch]
+python accelerate_program.py STORE {open,ready} RANK PROCESSES PORT
+    [--shuffle] [--dispatch] [--alone]
 """
 
 from __future__ import annotations
@@ -15,23 +16,14 @@ import graphzero as gz
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("store")
-    parser.add_argument("form", choices=["open", "ready"])
-    parser.add_argument("rank")
-    parser.add_argument("processes")
-    parser.add_argument("port")
-    parser.add_argument("--shuffle", action="store_true")
-    parser.add_argument("--dispatch", action="store_true")
-    parser.add_argument("--alone", action="store_true", help="keep the loader out of prepare")
+    for name in ("store", "form", "rank", "processes", "port"):
+        parser.add_argument(name)
+    for name in ("shuffle", "dispatch", "alone"):  # alone: the loader is kept out of prepare
+        parser.add_argument(f"--{name}", action="store_true")
     args = parser.parse_args()
-    os.environ.update(
-        MASTER_ADDR="localhost",
-        MASTER_PORT=args.port,
-        RANK=args.rank,
-        LOCAL_RANK=args.rank,
-        WORLD_SIZE=args.processes,
-        LOCAL_WORLD_SIZE=args.processes,
-    )
+    ranks = {"RANK": args.rank, "WORLD_SIZE": args.processes}
+    os.environ.update(ranks, MASTER_ADDR="localhost", MASTER_PORT=args.port)
+    os.environ.update({f"LOCAL_{name}": value for name, value in ranks.items()})
     from accelerate import Accelerator
     from accelerate.utils import DataLoaderConfiguration
 

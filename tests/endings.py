@@ -81,15 +81,9 @@ def run_cases(folder, cases):
 
 def make_loader(folder, workers, persistent, prefetch):
     ds = gz.open(folder)
-    batches = gz.NeighborDataset(
-        ds,
-        ds.splits["train"],
-        [5, 3],
-        batch_size=32,
-        shuffle=True,
-        num_threads=4,
-        prefetch=gz.Prefetch(**prefetch),
-    )
+    options = {"batch_size": 32, "shuffle": True, "num_threads": 4}
+    options["prefetch"] = gz.Prefetch(**prefetch)
+    batches = gz.NeighborDataset(ds, ds.splits["train"], [5, 3], **options)
     return loader_of(batches, workers, persistent_workers=persistent)
 
 

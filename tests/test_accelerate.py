@@ -28,11 +28,9 @@ pytestmark = pytest.mark.no_asan
 
 @pytest.fixture
 def store(tmp_path):
+    splits = {"train": np.arange(112)}  # 7 batches
     files.write_dataset(
-        tmp_path / "store",
-        files.random_edges(300, 2000, seed=2),
-        300,
-        splits={"train": np.arange(112)},  # 7 batches
+        tmp_path / "store", files.random_edges(300, 2000, seed=2), 300, splits=splits
     )
     return tmp_path / "store"
 
@@ -43,13 +41,10 @@ def outputs(store, form, processes, *options):
         free.bind(("localhost", 0))
         port = str(free.getsockname()[1])
     environment = {**os.environ, "PYTHONPATH": str(Path(gz.__file__).parents[1])}
+    how = {"env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     running = [
         subprocess.Popen(
-            [sys.executable, PROGRAM, store, form, str(rank), str(processes), port, *options],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            [sys.executable, PROGRAM, store, form, str(rank), str(processes), port, *options], **how
         )
         for rank in range(processes)
     ]
@@ -60,27 +55,24 @@ def outputs(store, form, processes, *options):
 
 @needs_accelerate
 @pytest.mark.extended
-@pytest.mark.parametrize("options", [["--shuffle"], [], ["--dispatch"]])
-@pytest.mark.parametrize("form", ["open", "ready"])
-def test_wrapped_in_two_processes_they_say_what_to_prepare(store, form, options):
-    for text in outputs(store, form, 2, *options):
-        assert text.startswith("refused:")
-        assert "accelerator.prepare(model, optimizer)" in text
-        assert "distributed=True" in text
-
-
-@needs_accelerate
-@pytest.mark.extended
-def test_wrapped_in_one_process_the_open_form_works(store):
-    assert outputs(store, "open", 1, "--shuffle") == ["seeds: 112"]
-    (text,) = outputs(store, "ready", 1, "--shuffle")  # accelerate would batch its batches
-    assert text.startswith("refused:")
-    assert "accelerator.prepare(model, optimizer)" in text
-
-
-@needs_accelerate
-@pytest.mark.extended
-@pytest.mark.parametrize("form", ["open", "ready"])
-def test_beside_accelerate_they_deal_the_batches_themselves(store, form):
-    found = outputs(store, form, 2, "--shuffle", "--alone")
-    assert found == ["seeds: 64", "seeds: 64"]  # 7 batches of 16, and one again
+@pytest.mark.parametrize(
+    ("form", "processes", "options", "expected"),
+    [
+        *(
+            (form, 2, options, "refused:")
+            for form in ("open", "ready")
+            for options in (["--shuffle"], [], ["--dispatch"])
+        ),
+        ("open", 1, ["--shuffle"], "seeds: 112"),
+        ("ready", 1, ["--shuffle"], "refused:"),  # accelerate would batch its batches
+        # beside accelerate they deal themselves: 7 batches of 16, and one again
+        ("open", 2, ["--shuffle", "--alone"], "seeds: 64"),
+        ("ready", 2, ["--shuffle", "--alone"], "seeds: 64"),
+    ],
+)
+def test_wrapped_they_work_or_say_what_to_prepare(store, form, processes, options, expected):
+    for text in outputs(store, form, processes, *options):
+        assert text.startswith(expected)
+        if expected == "refused:":
+            assert "accelerator.prepare(model, optimizer)" in text
+            assert processes == 1 or "distributed=True" in text

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -39,9 +37,8 @@ def typed(request, tmp_path_factory):
 def plain(request, tmp_path):
     """The graph of `KNOWS` without types."""
     _, knows = inputs()
-    direction = (
-        {"directed": False} if request.param == "undirected" else {"neighbors": request.param}
-    )
+    undirected = request.param == "undirected"
+    direction = {"directed": False} if undirected else {"neighbors": request.param}
     with gz.build(tmp_path / "d", knows, num_nodes=USERS, order="hot", **direction) as ds:
         yield ds
 
@@ -88,40 +85,31 @@ def weights_of(count, seed):
     return weights
 
 
-def binary(src_weight=None, dst_weight=None, amount=400):
-    """As PyG's NegativeSampling has them."""
-    given = {"src_weight": src_weight, "dst_weight": dst_weight}
-    return SimpleNamespace(mode=SimpleNamespace(value="binary"), amount=amount, **given)
-
-
 @pytest.mark.parametrize("given", [(True, True), (True, False), (False, True)])
 def test_pairs_between_two_types(typed, given):
     rates, _ = inputs()
-    weights = [
-        torch.from_numpy(weights_of(count, i)) if has else None
-        for i, (has, count) in enumerate(zip(given, (USERS, FILMS), strict=True))
-    ]
-    loader = gz.LinkNeighborLoader(
-        typed, [1], RATES, neg_sampling=binary(*weights), batch_size=EDGES, seed=2
-    )
+    sizes = (USERS, FILMS)
     each = [
-        np.ones(count) if weight is None else weight.numpy()
-        for weight, count in zip(weights, (USERS, FILMS), strict=True)
+        weights_of(count, i) if has else np.ones(count)
+        for i, (has, count) in enumerate(zip(given, sizes, strict=True))
     ]
-    expected = np.outer(*each) * ~is_edge(rates, USERS, FILMS)
+    weights = [torch.from_numpy(one) if has else None for has, one in zip(given, each, strict=True)]
+    loader = gz.LinkNeighborLoader(
+        typed, [1], RATES, neg_sampling=("binary", 400, *weights), batch_size=EDGES, seed=2
+    )
+    expected = np.outer(*each) * ~is_edge(rates, *sizes)
     assert chi_square(drawn_pairs(loader, RATES), expected) < 5
-    assert chi_square(drawn_pairs(loader, RATES), expected + ~is_edge(rates, USERS, FILMS)) > 5
 
 
 def test_pairs_of_one_type(plain):
     _, knows = inputs()
-    source, target = weights_of(USERS, 1), weights_of(USERS, 2)
+    weights = weights_of(USERS, 1), weights_of(USERS, 2)
     loader = gz.LinkNeighborLoader(
-        plain, [1], knows, neg_sampling=binary(source, target), batch_size=EDGES, seed=2
+        plain, [1], knows, neg_sampling=("binary", 400, *weights), batch_size=EDGES, seed=2
     )
     allowed = ~is_edge(knows, USERS, USERS, plain.graph.is_directed)
     np.fill_diagonal(allowed, False)
-    assert chi_square(drawn_pairs(loader), np.outer(source, target) * allowed) < 5
+    assert chi_square(drawn_pairs(loader), np.outer(*weights) * allowed) < 5
 
 
 @pytest.mark.parametrize("kind", [RATES, KNOWS])
@@ -133,12 +121,8 @@ def test_destinations(typed, kind):
     if kind == KNOWS:
         np.fill_diagonal(allowed, False)
     seeds = edges[:, edges[0] == edges[0, 0]][:, :1]
-    loader = gz.LinkNeighborLoader(
-        typed,
-        [1],
-        (kind, seeds),
-        neg_sampling={"mode": "triplet", "amount": 5000, "dst_weight": weights},
-    )
+    negatives = {"mode": "triplet", "amount": 5000, "dst_weight": weights}
+    loader = gz.LinkNeighborLoader(typed, [1], (kind, seeds), neg_sampling=negatives)
     pairs = drawn_pairs(loader, kind)
     assert (pairs[0] == seeds[0]).all()
     expected = np.zeros((USERS, count))
@@ -172,27 +156,22 @@ def test_the_positive_is_no_negative(typed):
 def test_wrong_weights(typed, given, message):
     with pytest.raises(ValueError, match=message):
         gz.LinkNeighborLoader(typed, [1], RATES, neg_sampling=given)
-
-
-def test_weights_need_a_mode(typed):
     with pytest.raises(ValueError, match="give neg_sampling"):
         gz.LinkNeighborDataset(typed, RATES, [1], src_weight=np.ones(USERS))
 
 
-def test_weights_that_leave_edges_only(tmp_path):
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [("binary", "no negative was found in .* draws: .*are edges"), ("triplet", "for the source 0")],
+)
+def test_weights_that_leave_edges_only(tmp_path, mode, message):
     edges = np.stack([np.repeat(np.arange(4), 5), np.tile(np.arange(5), 4)])
+    inside = np.r_[np.ones(4), np.zeros(4)]
     with gz.build(tmp_path / "d", edges, num_nodes=8) as ds:
-        inside = np.r_[np.ones(4), np.zeros(4)]
-        loader = gz.LinkNeighborLoader(
-            ds, [1], edges, neg_sampling=("binary", 1, inside, inside), batch_size=4
-        )
-        with pytest.raises(ValueError, match="no negative was found in .* draws: .*are edges"):
+        given = (mode, 1, inside if mode == "binary" else None, inside)
+        loader = gz.LinkNeighborLoader(ds, [1], edges, neg_sampling=given, batch_size=4)
+        with pytest.raises(ValueError, match=message):
             next(iter(loader))
-        triplets = gz.LinkNeighborLoader(
-            ds, [1], edges, neg_sampling=("triplet", 1, None, inside), batch_size=4
-        )
-        with pytest.raises(ValueError, match="for the source 0"):
-            next(iter(triplets))
 
 
 def test_pygs_negative_sampling(typed):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import files
 import numpy as np
 import pytest
@@ -24,19 +21,9 @@ pytestmark = [
 OPTIONS = {"fanouts": [4, 3], "batch_size": 16, "shuffle": True, "seed": 5}
 
 
-def make_loader(folder, *, workers=0, method=None, persistent=False, split="train", **options):
+def make_loader(folder, **options):
     ds = gz.open(folder)
-    batches = gz.NeighborDataset(ds, ds.splits[split], **{**OPTIONS, **options})
-    return loader_of(batches, workers, method, persistent_workers=persistent)
-
-
-def fingerprint(batch):
-    tensors = [batch.n_id, batch.edge_index, batch.e_id, batch.input_id, batch.x, batch.y]
-    return b"".join(tensor.numpy().tobytes() for tensor in tensors)
-
-
-def epoch_bytes(loader):
-    return [fingerprint(batch) for batch in loader]
+    return loader_of(gz.NeighborDataset(ds, ds.splits["train"], **{**OPTIONS, **options}))
 
 
 def test_batches_equal_the_naive_ones(tmp_path, order):
@@ -66,35 +53,7 @@ def test_batches_equal_the_naive_ones(tmp_path, order):
         assert batch.num_sampled_edges == expected["num_sampled_edges"]
         np.testing.assert_array_equal(batch.x, reference_rows.gather(features, batch.n_id.numpy()))
         np.testing.assert_array_equal(batch.y, reference_rows.gather(labels, batch.n_id.numpy()))
-        assert (batch.num_nodes, batch.num_edges) == (len(batch.x), batch.edge_index.shape[1])
     assert i == 3
-
-
-def test_threads_and_prefetch_do_not_change_a_byte(dataset):
-    folder, _, _ = dataset
-    expected = epoch_bytes(make_loader(folder, num_threads=1))
-    settings_ = [
-        gz.Prefetch(strategy="none"),
-        gz.Prefetch(lookahead=0),
-        gz.Prefetch(lookahead=50),
-        gz.Prefetch(readahead_limit=0),
-        gz.Prefetch(gap_pages=3, advice="normal"),
-    ]
-    for num_threads, prefetch in zip([2, 4, 1, 2, 4], settings_, strict=True):
-        loader = make_loader(folder, num_threads=num_threads, prefetch=prefetch)
-        assert epoch_bytes(loader) == expected
-
-
-def test_the_last_short_batch_is_kept_or_dropped(dataset):
-    folder, _, _ = dataset
-    kept, dropped = make_loader(folder), make_loader(folder, drop_last=True)
-    assert [batch.batch_size for batch in kept] == [16] * 12 + [11]
-    assert [batch.batch_size for batch in dropped] == [16] * 12
-    assert (len(kept), len(dropped)) == (13, 12)
-    in_order = torch.cat(
-        [batch.n_id[: batch.batch_size] for batch in make_loader(folder, shuffle=False)]
-    )
-    assert in_order.tolist() == gz.open(folder).splits["train"].tolist()
 
 
 def test_features_in_another_order_than_the_graph(dataset, tmp_path):
@@ -117,11 +76,8 @@ def test_features_in_another_order_than_the_graph(dataset, tmp_path):
     ("options", "error", "part"),
     [
         ({"seeds": [500]}, IndexError, r"seeds\[0\] = 500"),
-        ({"seeds": np.ones(3, bool)}, ValueError, "seed mask must have shape"),
         ({"batch_size": 0}, ValueError, "batch_size must be at least 1"),
         ({"fanouts": 5}, ValueError, r"one fanout for each hop, such as \[15, 10\], not 5"),
-        ({"fanouts": [3, -2]}, ValueError, "fanout must be"),
-        ({"seed": None}, ValueError, "seed must be an integer"),
         ({"gather": ["z"]}, ValueError, r"gather names \['z'\].*'x', 'y'"),
         ({"gather": "x"}, ValueError, "gather names several"),
     ],
@@ -181,21 +137,22 @@ if __name__ == "__main__":
 
 
 def test_workers_forked_after_parallel_sampling_do_not_hang(tmp_path):
-    rng = np.random.default_rng(0)
     # Large enough that hops span several ranges, and so really run on two threads.
-    files.write_dataset(
-        tmp_path / "data",
-        files.random_edges(5000, 60_000),
-        5000,
-        features=rng.standard_normal((5000, 8)).astype(np.float32),
+    edges, x = files.random_edges(5000, 60_000), np.arange(40_000, dtype=np.float32)
+    files.write_dataset(tmp_path / "data", edges, 5000, features=x.reshape(5000, 8))
+    batches = gz.NeighborDataset(
+        gz.open(tmp_path / "data"), None, [4, 3], batch_size=32, num_threads=2
     )
-    (tmp_path / "script.py").write_text(SCRIPT_FORK)
-    done = subprocess.run(
-        [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "data")],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("done 157")
+
+    def sums(workers):
+        batches.set_epoch(0)
+        return [batch.x.sum().item() for batch in loader_of(batches, workers, **options)]
+
+    options = {}
+    first = sums(0)
+    batches.dataset.graph.random_walk(range(5000), 5, num_threads=2)
+    for _ in range(3):
+        options = {"timeout": 60}
+        assert sums(2) == first
+        options = {}
+        assert sums(0) == first  # the parent's own pool must work again after each fork

@@ -78,36 +78,22 @@ def test_the_page_says_what_becomes_of_every_argument():
 
 
 @pytest.mark.parametrize(
-    ("given", "answer"),
+    ("owner", "given", "answer"),
     [
-        ("fanouts", "did you mean num_neighbors"),
-        ("seeds", "did you mean input_nodes"),
-        ("batchsize", "did you mean batch_size"),
-        ("num_worker", "did you mean num_workers"),
-        ("neg_sampling", "no argument 'neg_sampling'"),
-        ("xyzzy", r"no argument 'xyzzy': it has \['batch_dependency', "),
+        ("NeighborLoader", "fanouts", "did you mean num_neighbors"),
+        ("NeighborLoader", "seeds", "did you mean input_nodes"),
+        ("NeighborLoader", "num_worker", "did you mean num_workers"),
+        ("NeighborLoader", "neg_sampling", "no argument 'neg_sampling'"),
+        ("NeighborLoader", "xyzzy", r"no argument 'xyzzy': it has \['batch_dependency', "),
+        ("NeighborDataset", "num_neighbors", "did you mean fanouts"),
+        ("NeighborDataset", "weight_attr", "did you mean weighted"),
+        ("NeighborDataset", "options", "no argument"),
+        ("LinkNeighborDataset", "temporal_strateg", "did you mean temporal_strategy"),
     ],
 )
-def test_unknown_names_of_the_loader(ds, given, answer):
-    with pytest.raises(TypeError, match=answer):
-        make("NeighborLoader", ds, **{given: 1})
-
-
-@pytest.mark.parametrize(
-    ("given", "answer"),
-    [
-        ("num_neighbors", "did you mean fanouts"),
-        ("weight_attr", "did you mean weighted"),
-        ("batchsize", "did you mean batch_size"),
-        ("temporal_strateg", "did you mean temporal_strategy"),
-        ("options", "no argument"),
-    ],
-)
-def test_unknown_names_of_the_datasets(ds, given, answer):
-    with pytest.raises(TypeError, match=f"NeighborDataset.*{answer}"):
-        gz.NeighborDataset(ds, **{given: 1})
-    with pytest.raises(TypeError, match=f"LinkNeighborDataset.*{answer}"):
-        gz.LinkNeighborDataset(ds, [[0], [1]], **{given: 1})
+def test_unknown_names(ds, owner, given, answer):
+    with pytest.raises(TypeError, match=f"{owner}.*{answer}"):
+        getattr(gz, owner)(ds, [[0], [1]], **{given: 1})
 
 
 def test_what_is_no_dataset(dataset, ds):

@@ -24,15 +24,6 @@ def ds(dataset):
         yield opened
 
 
-# What Lightning gives a new loader for another one's batch sampler, if its dataset is iterable; and
-# where it knows the arguments, because the loader was made in a hook.
-FOR_PREDICTION = {"sampler": None, "batch_sampler": None}
-
-
-def for_prediction_in_a_hook(loader):
-    return {"sampler": loader.sampler, "shuffle": False, "batch_sampler": None}
-
-
 def made_anew(loader):
     """From the attributes, as Lightning 2.6 does it."""
     parameters = {
@@ -46,7 +37,8 @@ def made_anew(loader):
         for name, each in parameters.items()
         if name in attributes and (each.default is not attributes[name] or name == "dataset")
     }
-    return type(loader)(**{**given, **FOR_PREDICTION})
+    # what it gives for another one's batch sampler, if its dataset is iterable
+    return type(loader)(**{**given, "sampler": None, "batch_sampler": None})
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -66,14 +58,6 @@ def test_a_link_loader_made_anew(ds):
     loader = gz.LinkNeighborLoader(ds, [3], seed=1, shuffle=True, **options)
     expected = gz.LinkNeighborLoader(ds, [3], seed=1, **options)
     assert all_same(made_anew(loader), expected)
-
-
-def test_a_loader_made_anew_from_its_arguments(ds):
-    loader = loader_of(ds, shuffle=True)
-    arguments = {"num_neighbors": [4, 3], "input_nodes": "train", "batch_size": 20, "seed": 5}
-    arguments["shuffle"] = True
-    anew = gz.NeighborLoader(ds, **{**arguments, **for_prediction_in_a_hook(loader)})
-    assert all_same(anew, open_form(reference(ds)))
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -7,7 +7,6 @@ import gc
 import multiprocessing
 import pickle
 import weakref
-from types import SimpleNamespace
 
 import files
 import numpy as np
@@ -36,42 +35,25 @@ def ds(dataset):
         yield opened
 
 
-def number_and_x(batch):
-    return batch.batch_size, batch.x
-
-
-class Doubling(gz.NeighborLoader):
-    @staticmethod
-    def _make_output(batch, dataset):
-        return {"x": batch.x * 2}
+def test_lengths_and_attributes(ds):
+    loader = loader_of(ds, drop_last=True)
+    assert isinstance(loader, torch.utils.data.DataLoader)
+    found = (len(loader), len(list(loader)), len(loader.dataset))
+    assert (*found, loader.batch_size, loader.drop_last) == (10, 10, 203, 20, True)
 
 
 @pytest.mark.parametrize(("workers", "persistent"), WORKERS)
 def test_passes_are_those_of_the_open_form(ds, workers, persistent):
     loader = loader_of(ds, workers=workers, shuffle=True, persistent_workers=persistent)
     source = reference(ds, shuffle=True)
-    for epoch in range(3):
-        assert loader.epoch == epoch
-        assert all_same(loader, open_form(source, epoch))
-
-
-def test_lengths_and_attributes(ds):
-    loader = loader_of(ds, drop_last=True)
-    assert isinstance(loader, torch.utils.data.DataLoader)
-    assert (len(loader), len(loader.dataset)) == (10, 203)
-    assert (loader.batch_size, loader.drop_last) == (20, True)
-    assert len(list(loader)) == 10
-
-
-@pytest.mark.parametrize(("workers", "persistent"), WORKERS)
-def test_a_pass_that_is_left_counts_as_an_epoch(ds, workers, persistent):
-    loader = loader_of(ds, workers=workers, shuffle=True, persistent_workers=persistent)
+    assert all_same(loader, open_form(source, 0))
     for _ in loader:
         break
-    assert all_same(loader, open_form(reference(ds, shuffle=True), 1))
+    assert loader.epoch == 2  # a pass that is left counts as an epoch
+    assert all_same(loader, open_form(source, 2))
     loader.set_epoch(7)
-    assert all_same(loader, open_form(reference(ds, shuffle=True), 7))
-    assert all_same(loader, open_form(reference(ds, shuffle=True), 8))
+    assert all_same(loader, open_form(source, 7))
+    assert all_same(loader, open_form(source, 8))
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -92,12 +74,11 @@ def test_persistent_workers_serve_one_pass_at_a_time(ds):
     loader = loader_of(ds, workers=2, shuffle=True, persistent_workers=True)
     first = iter(loader)
     next(first)
-    second = iter(loader)  # at once: the workers may not have begun the first pass
-    third = iter(loader)
-    with pytest.raises(RuntimeError, match="persistent_workers=False"):
-        next(first)
-    with pytest.raises(RuntimeError, match="persistent_workers=False"):
-        next(second)
+    second = iter(loader)
+    third = iter(loader)  # at once: the workers may not have begun the second pass
+    for ended in (first, second):
+        with pytest.raises(RuntimeError, match="persistent_workers=False"):
+            next(ended)
     assert all_same(third, open_form(reference(ds, shuffle=True), 2))
 
 
@@ -130,19 +111,15 @@ def test_an_error_of_sampling_ends_the_pass(ds, monkeypatch):
 
 def test_seeds(ds):
     train = np.array(ds.splits["train"])
-    ids = loader_of(ds, torch.from_numpy(train))
-    assert all_same(ids, loader_of(ds, "train"))
-    assert all_same(loader_of(ds, train.tolist()), loader_of(ds, "train"))
+    assert all_same(loader_of(ds, torch.from_numpy(train)), loader_of(ds, "train"))
     everything = loader_of(ds, None)
-    assert len(everything.dataset) == 500
     assert torch.cat([batch.input_id for batch in everything]).tolist() == list(range(500))
     mask = np.zeros(500, bool)
     mask[train] = True
-    for given in (mask, torch.from_numpy(mask)):
-        by_mask = list(loader_of(ds, given))
-        assert torch.cat([b.input_id for b in by_mask]).tolist() == sorted(train)
-        for batch in by_mask:
-            assert torch.equal(batch.input_id, batch.n_id[: batch.batch_size])
+    by_mask = list(loader_of(ds, torch.from_numpy(mask)))
+    assert torch.cat([b.input_id for b in by_mask]).tolist() == sorted(train)
+    for batch in by_mask:
+        assert torch.equal(batch.input_id, batch.n_id[: batch.batch_size])
     named = torch.arange(203) + 1000
     assert torch.equal(torch.cat([b.input_id for b in loader_of(ds, input_id=named)]), named)
     assert list(loader_of(ds, np.empty(0, np.int64))) == []
@@ -153,8 +130,6 @@ def test_seeds(ds):
         loader_of(ds, ("paper", train))
     with pytest.raises(ValueError, match="input_id"):
         loader_of(ds, input_id=named[1:])
-    with pytest.raises(IndexError):
-        loader_of(ds, [500])
 
 
 def test_one_batch_for_some_seeds(ds):
@@ -166,44 +141,9 @@ def test_one_batch_for_some_seeds(ds):
     assert same(batch, loader(torch.tensor([4, 2, 4])))
     assert loader.state_dict() == state
     assert torch.equal(batch.x, torch.from_numpy(ds.features.gather(batch.n_id.numpy())))
-    assert loader_of(ds, transform=number_and_x)([1])[0] == 1
+    assert loader_of(ds, transform=lambda batch: batch.batch_size)([1]) == 1
     with pytest.raises(IndexError, match="index"):
         loader([203])
-
-
-def test_outputs(ds):
-    plain = list(loader_of(ds))
-    for batch, (size, x) in zip(plain, loader_of(ds, transform=number_and_x), strict=True):
-        assert size == batch.batch_size
-        assert torch.equal(x, batch.x)
-    made = Doubling(ds, [4, 3], "train", **OPTIONS, transform=lambda out: out["x"])
-    for batch, x in zip(plain, made, strict=True):
-        assert torch.equal(x, batch.x * 2)
-
-
-@pytest.mark.extended
-def test_parts_in_another_dataloader(ds, monkeypatch):
-    """As accelerate makes one: it works in one process, and is refused in several."""
-    loader = loader_of(ds)
-
-    def other(**options):
-        collate = loader.collate_fn
-        return torch.utils.data.DataLoader(
-            loader.dataset, **{"batch_size": None, "collate_fn": collate, **options}
-        )
-
-    assert all_same(other(), open_form(reference(ds), 0))
-    with pytest.raises(RuntimeError, match="distributed=True"):
-        next(iter(other(batch_size=20)))
-    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.distributed, "get_world_size", lambda group=None: 2)
-    monkeypatch.setattr(torch.distributed, "get_rank", lambda group=None: 0)
-    for workers in (0, 1):
-        with pytest.raises(RuntimeError, match="keep it out of what the library prepares"):
-            next(iter(other(num_workers=workers)))
-    monkeypatch.undo()
-    loader.set_epoch(1)
-    assert all_same(loader, open_form(reference(ds), 1))
 
 
 def test_weighted_seeds(ds):
@@ -213,8 +153,7 @@ def test_weighted_seeds(ds):
     passes = [torch.cat([batch.input_id for batch in loader]) for _ in range(2)]
     assert not torch.equal(*passes)
     for drawn in passes:
-        assert drawn.shape == (203,)
-        assert set(drawn.tolist()) == {3, 200}
+        assert (drawn.shape, set(drawn.tolist())) == ((203,), {3, 200})
         assert 0.6 < (drawn == 200).float().mean() < 0.9
     loader.set_epoch(0)
     assert torch.equal(torch.cat([batch.input_id for batch in loader]), passes[0])
@@ -235,7 +174,7 @@ def test_balanced_seeds(tmp_path):
         assert set(drawn) == {0, 1}
         assert abs((drawn == 1).mean() - 0.5) < 0.08  # five standard deviations
         plain = gz.Dataset(ds.graph)
-        with pytest.raises(ValueError, match="needs labels"):
+        with pytest.raises(ValueError, match="where there are labels"):
             gz.NeighborLoader(plain, [1], seed_weights="balanced")
 
 
@@ -269,17 +208,15 @@ def test_a_state_counts_what_the_loop_was_given(ds, workers, persistent, taken):
 
 
 def test_a_state_at_the_end_of_an_epoch_is_the_beginning_of_the_next(ds):
-    loader = loader_of(ds, shuffle=True)
+    loader, source = loader_of(ds, shuffle=True), reference(ds, shuffle=True)
     list(loader)
+    list(source)
     state = loader.state_dict()
     assert (state["epoch"], state["batches"]) == (1, 0)
-    resumed = loader_of(ds, shuffle=True)
-    resumed.load_state_dict(state)
-    assert all_same(resumed, open_form(reference(ds, shuffle=True), 1))
-    source = reference(ds, shuffle=True)
-    list(source)
-    resumed.load_state_dict(source.state_after(11))  # which says that nothing of it is left
-    assert all_same(resumed, open_form(reference(ds, shuffle=True), 1))
+    for ended in (state, source.state_after(11)):  # which says that nothing of it is left
+        resumed = loader_of(ds, shuffle=True)
+        resumed.load_state_dict(ended)
+        assert all_same(resumed, open_form(reference(ds, shuffle=True), 1))
 
 
 def test_a_drawn_seed_becomes_that_of_the_state(ds):
@@ -310,34 +247,27 @@ def test_the_seed_is_drawn_when_the_loader_is_made(ds):
     again = loader_of(ds, seed=None, shuffle=True)
     assert one.seed == again.seed != other.seed
     assert all_same(one, again)
-    generators = [torch.Generator().manual_seed(4) for _ in range(2)]
-    first, second = (loader_of(ds, seed=None, generator=each) for each in generators)
-    assert first.seed == second.seed
-    assert loader_of(ds, seed=0, generator=generators[0]).seed == 0
+    generator = torch.Generator().manual_seed(4)
+    first, second = (loader_of(ds, seed=None, generator=generator) for _ in range(2))
+    assert first.seed == loader_of(ds, seed=None, generator=generator.manual_seed(4)).seed
+    assert first.seed != second.seed
     for ranks in ({"distributed": True}, {"rank": 0, "world_size": 2}):
         with pytest.raises(ValueError, match="same seed="):
             loader_of(ds, seed=None, **ranks)
-    assert loader_of(ds, seed=None, distributed=False).seed >= 0
 
 
 @pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))])
 @pytest.mark.parametrize(("workers", "persistent"), WORKERS)
 def test_copies_count_for_themselves(ds, way, workers, persistent):
-    loader = loader_of(
-        ds,
-        workers=workers,
-        shuffle=True,
-        persistent_workers=persistent,
-        generator=torch.Generator(),
-    )
+    how = {"persistent_workers": persistent, "generator": torch.Generator()}
+    loader = loader_of(ds, workers=workers, shuffle=True, **how)
     list(loader)
     next(iter(loader))
     copied = way(loader)
     source = reference(ds, shuffle=True)
-    assert all_same(copied, open_form(source, 2))
-    assert copied.epoch == 3
-    assert loader.epoch == 2
-    assert all_same(loader, open_form(source, 2))
+    for one in (copied, loader):
+        assert one.epoch == 2
+        assert all_same(one, open_form(source, 2))
     assert (len(copied), copied.batch_size, len(copied.dataset)) == (11, 20, 203)
 
 
@@ -357,25 +287,17 @@ def links_source(ds, edges, **options):
     return gz.LinkNeighborDataset(ds, edges, [4, 3], **{**OPTIONS, **options})
 
 
-def mode(name, amount=1, **weights):
-    """As PyG's NegativeSampling has them."""
-    return SimpleNamespace(mode=SimpleNamespace(value=name), amount=amount, **weights)
-
-
 def test_ways_to_say_which_negatives(ds, edges):
     binary = open_form(links_source(ds, edges, neg_sampling="binary", amount=2.5))
     for way in (
         {"neg_sampling": ("binary", 2.5)},
         {"neg_sampling": {"mode": "binary", "amount": 2.5}},
         {"neg_sampling_ratio": 2.5},
-        {"neg_sampling": SimpleNamespace(mode="binary", amount=2.5)},
     ):
         assert all_same(links_of(ds, edges, **way), binary)
-    triplets = open_form(links_source(ds, edges, neg_sampling="triplet", amount=3))
-    assert all_same(links_of(ds, edges, neg_sampling=mode("triplet", 3)), triplets)
     plain = open_form(links_source(ds, edges))
     assert all_same(links_of(ds, edges, neg_sampling_ratio=0.0), plain)
-    for wrong in ("trinary", {"ratio": 1}, {"amount": 1}, {"mode": "binary", "ratio": 1}, 0.5):
+    for wrong in ("trinary", {"amount": 1}, {"mode": "binary", "ratio": 1}, 0.5):
         with pytest.raises(ValueError, match="neg_sampling"):
             links_of(ds, edges, neg_sampling=wrong)
     with pytest.raises(ValueError, match="not both"):
@@ -383,53 +305,39 @@ def test_ways_to_say_which_negatives(ds, edges):
 
 
 def test_labels_and_ids(ds, edges):
-    labels = torch.arange(100) % 3
-    loader = links_of(ds, torch.from_numpy(edges), edge_label=labels, neg_sampling="binary")
-    source = links_source(ds, edges, edge_label=labels.numpy(), neg_sampling="binary")
-    assert all_same(loader, open_form(source))
-    assert all_same(links_of(ds, tuple(edges)), open_form(links_source(ds, edges)))
-    named = links_of(ds, edges, input_id=np.arange(100) * 2)
-    assert torch.cat([b.input_id for b in named]).tolist() == list(range(0, 200, 2))
+    how = {"edge_label": torch.arange(100) % 3, "neg_sampling": "binary"}
+    loader = links_of(ds, tuple(torch.from_numpy(edges)), input_id=np.arange(100) * 2, **how)
+    for batch, other in zip(loader, open_form(links_source(ds, edges, **how)), strict=True):
+        assert torch.equal(batch.edge_label, other.edge_label)
+        assert torch.equal(batch.input_id, other.input_id * 2)
     assert same(loader([0, 5]), loader(np.array([0, 5])))
     with pytest.raises(ValueError, match="edge_label"):
         links_of(ds, edges, seed_weights="balanced")
-    with pytest.raises(TypeError, match="edge type"):
-        links_of(ds, (("paper", "cites", "paper"), edges))
-    with pytest.raises(TypeError, match="edge type"):
-        links_of(ds, ("paper", "cites", "paper"))
+    for wrong in ((("paper", "cites", "paper"), edges), ("paper", "cites", "paper")):
+        with pytest.raises(TypeError, match="edge type"):
+            links_of(ds, wrong)
 
 
-@pytest.mark.parametrize("neighbors", ["in", "out", "both"])
-@pytest.mark.parametrize("edge_ids", [False, True])
-def test_all_edges_by_default(tmp_path, neighbors, edge_ids):
+@pytest.mark.parametrize(("neighbors", "ids"), [("in", True), ("out", False), ("both", True)])
+@pytest.mark.parametrize("directed", [True, False])
+def test_all_edges_by_default(tmp_path, neighbors, ids, directed):
     edges = np.asarray(files.random_edges(40, 300)).T
-    with gz.build(
-        tmp_path / "d", edges, num_nodes=40, neighbors=neighbors, edge_ids=edge_ids
-    ) as ds:
+    how = {"neighbors": neighbors, "edge_ids": ids, "directed": directed}
+    with gz.build(tmp_path / "d", edges, num_nodes=40, **how) as ds:
         seeds = gz.LinkNeighborLoader(ds, [2])._source.edge_label_index
-        if edge_ids:
+        if directed and ids:
             assert np.array_equal(seeds, edges)  # in the order of the edge list
-        assert sorted(map(tuple, seeds.T)) == sorted(map(tuple, edges.T))
-    with gz.build(tmp_path / "u", edges, num_nodes=40, directed=False) as ds:
-        seeds = gz.LinkNeighborLoader(ds, [2])._source.edge_label_index
-        loops = edges[:, edges[0] == edges[1]]
-        both = np.hstack([edges, edges[::-1][:, edges[0] != edges[1]]])
-        assert seeds.shape[1] == both.shape[1] == ds.num_edges, loops
-        assert sorted(map(tuple, seeds.T)) == sorted(map(tuple, both.T))
+        reverse = edges[::-1][:, (edges[0] != edges[1]) & (not directed)]
+        expected = np.hstack([edges, reverse])
+        assert sorted(map(tuple, seeds.T)) == sorted(map(tuple, expected.T))
 
 
 @pytest.mark.parametrize("directed", [True, False])
 def test_edge_splits(tmp_path, directed):
     edges = np.asarray(files.random_edges(40, 300)).T
     positions = np.array([250, 3, 17])
-    with gz.build(
-        tmp_path / "d",
-        nodes={"x": np.ones((40, 1))},
-        edges={"edge_index": edges},
-        edge_splits={"test": positions},
-        directed=directed,
-        order="hot",
-    ) as ds:
+    given = {"edges": {"edge_index": edges}, "edge_splits": {"test": positions}}
+    with gz.build(tmp_path / "d", **given, num_nodes=40, directed=directed, order="hot") as ds:
         seeds = gz.LinkNeighborLoader(ds, [2], "test")._source.edge_label_index
         if directed:
             assert np.array_equal(seeds, edges[:, positions])

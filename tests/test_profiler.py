@@ -52,13 +52,6 @@ class Trace:
                 self.ranges[event["name"]].append((event["ts"], event["ts"] + event["dur"]))
         self.counts = (len(self.ranges[WAIT]), len(self.ranges[TRAIN]))
 
-    def lies_within(self, inner, outers):
-        around = [span for outer in outers for span in self.ranges[outer]]
-        return all(
-            any(first <= begin and end <= last for first, last in around)
-            for begin, end in self.ranges[inner]
-        )
-
 
 @pytest.fixture
 def expected(ds):
@@ -76,7 +69,10 @@ def test_a_trace_shows_what_the_loop_does(ds, expected, tmp_path, workers):
     trace = Trace(profiler, tmp_path / "trace.json")
     assert all_same(batches, expected)
     assert trace.counts == (len(expected) + 1, len(expected))  # the last one finds the end
-    assert trace.lies_within("own", [TRAIN])
+    assert all(
+        any(first <= begin and end <= last for first, last in trace.ranges[TRAIN])
+        for begin, end in trace.ranges["own"]
+    )
     turns = sorted(trace.ranges[WAIT] + trace.ranges[TRAIN])
     assert all(before[1] <= after[0] for before, after in pairwise(turns))
 
@@ -139,14 +135,8 @@ def test_the_code_of_the_page_runs(dataset, tmp_path):
     script = tmp_path / "script.py"
     # the folder has few seeds
     script.write_text(code.replace("batch_size=64", "batch_size=10"))
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    how = {"cwd": tmp_path, "capture_output": True, "text": True, "timeout": 120, "check": False}
+    done = subprocess.run([sys.executable, str(script)], **how)
     assert done.returncode == 0, done.stderr
     assert WAIT in done.stdout
     assert TRAIN in (tmp_path / "trace.json").read_text()

@@ -10,11 +10,9 @@ import graphzero as gz
 torch = pytest.importorskip("torch")
 
 USERS, FILMS, EDGES = 50, 30, 400
-RATES, LIKED, KNOWS = (
-    ("user", "rates", "film"),
-    ("film", "rev_rates", "user"),
-    ("user", "knows", "user"),
-)
+RATES = ("user", "rates", "film")
+LIKED = ("film", "rev_rates", "user")
+KNOWS = ("user", "knows", "user")
 
 
 def parts():
@@ -26,25 +24,20 @@ def parts():
     return rates, rng.integers(0, USERS, (2, EDGES)), stamps, weights, joined
 
 
-def typed(path, *, time_attrs=None, weight_attrs=None, level="edge", **more):
+def typed(path, *, level="edge", **options):
     rates, knows, stamps, weights, joined = parts()
+    more = {name: options.pop(name) for name in ("when", "strength") if name in options}
     attributes = {"stamp": stamps, "score": weights} if level == "edge" else {"score": weights}
-    return gz.build(
-        path,
-        nodes={
-            "user": {"num_nodes": USERS, "joined": joined, "age": joined},
-            "film": {"num_nodes": FILMS, "x": np.ones((FILMS, 1))},
-        },
-        edges={
-            RATES: {"edge_index": rates, **attributes},
-            LIKED: {"edge_index": rates[::-1].copy(), **attributes},
-            KNOWS: {"edge_index": knows, **more},
-        },
-        time_attrs=time_attrs,
-        weight_attrs=weight_attrs,
-        edge_ids=True,
-        order="hot",
-    )
+    nodes = {
+        "user": {"num_nodes": USERS, "joined": joined},
+        "film": {"num_nodes": FILMS, "x": np.ones((FILMS, 1))},
+    }
+    edges = {
+        RATES: {"edge_index": rates, **attributes},
+        LIKED: {"edge_index": rates[::-1].copy(), **attributes},
+        KNOWS: {"edge_index": knows, **more},
+    }
+    return gz.build(path, nodes=nodes, edges=edges, edge_ids=True, order="hot", **options)
 
 
 def untyped(path, *, level="edge", **options):
@@ -52,33 +45,23 @@ def untyped(path, *, level="edge", **options):
     edges = {"edge_index": knows, "score": weights}
     if level == "edge":
         edges["stamp"] = stamps
-    nodes = {"x": np.ones((USERS, 1)), "joined": joined, "age": joined}
+    nodes = {"x": np.ones((USERS, 1)), "joined": joined}
     return gz.build(path, nodes=nodes, edges=edges, edge_ids=True, **options)
 
 
 def test_times_of_typed_edges(tmp_path):
-    _, _, stamps, _, _ = parts()
     seen = 0
     with typed(tmp_path / "d", time_attrs="stamp") as ds:
         times = np.arange(USERS) * 2
-        loader = gz.NeighborLoader(
-            ds, [-1, -1], "user", time_attr="stamp", input_time=times, batch_size=8
-        )
+        how = {"time_attr": "stamp", "input_time": times, "batch_size": 8}
+        loader = gz.NeighborLoader(ds, [-1, -1], "user", **how)
         for batch in loader:
             assert torch.equal(batch["user"].seed_time, torch.from_numpy(times)[batch.input_id])
             for kind in (RATES, LIKED):
-                store = batch[kind]
-                tree = batch[kind[2]].batch[store.edge_index[1]]
-                assert (store.stamp <= batch["user"].seed_time[tree]).all()
-                np.testing.assert_array_equal(store.stamp, stamps[store.e_id])
-                seen += store.num_edges
+                tree = batch[kind[2]].batch[batch[kind].edge_index[1]]
+                assert (batch[kind].stamp <= batch["user"].seed_time[tree]).all()
+                seen += batch[kind].num_edges
         assert seen > 0
-        # without times, all neighbours: edges of a type without times
-        degrees = ds[KNOWS].degree(np.arange(USERS))
-        one_hop = gz.NeighborLoader(
-            ds, [-1], "user", time_attr="stamp", input_time=times, batch_size=USERS
-        )
-        assert next(iter(one_hop))[KNOWS].num_edges == degrees.sum()
         with pytest.raises(ValueError, match="time of edges.*give input_time"):
             gz.NeighborLoader(ds, [2], "user", time_attr="stamp")
 
@@ -96,33 +79,24 @@ def test_seeds_have_the_times_of_their_own_nodes(tmp_path, has_types):
             expected = joined[nodes.n_id[: batch.batch_size]]
             np.testing.assert_array_equal(nodes.seed_time, expected)
             assert (joined[nodes.n_id] <= nodes.seed_time[nodes.batch].numpy()).all()
-        named = gz.NeighborLoader(
-            ds, [-1], given, time_attr="joined", input_time=[1, 2, 3, 4], batch_size=4
-        )
-        batch = next(iter(named))
+        how = {"time_attr": "joined", "input_time": [1, 2, 3, 4], "batch_size": 4}
+        (batch,) = gz.NeighborLoader(ds, [-1], given, **how)
         assert (batch["user"] if has_types else batch).seed_time.tolist() == [1, 2, 3, 4]
         if has_types:
-            every = gz.NeighborLoader(ds, [1], "user", time_attr="joined", batch_size=USERS)
-            np.testing.assert_array_equal(next(iter(every))["user"].seed_time, joined)
             with pytest.raises(ValueError, match="'film' do not have it: give input_time"):
                 gz.NeighborLoader(ds, [2], "film", time_attr="joined")
-            assert len(gz.NeighborLoader(ds, [2], "film", time_attr=None)) == FILMS
 
 
 def test_weights_of_typed_edges(tmp_path):
-    _, knows, _, weights, _ = parts()
+    weights = parts()[3]
     with typed(tmp_path / "d", weight_attrs="score", time_attrs=[]) as ds:
-        loader = gz.NeighborLoader(ds, [3], "user", weight_attr="score", batch_size=20)
-        drawn = {kind: [] for kind in (RATES, LIKED, KNOWS)}
-        for batch in loader:
-            for kind, ids in drawn.items():
-                ids.append(batch[kind].e_id)
-        drawn = {kind: torch.cat(ids).numpy() for kind, ids in drawn.items()}
-        assert len(drawn[LIKED]) > 20
-        assert weights[drawn[LIKED]].all()  # those of weight 0 are not drawn
-        assert set(drawn[KNOWS]) <= set(range(knows.shape[1]))
-        uniform = gz.NeighborLoader(ds, [3], "user", batch_size=USERS)
-        assert not weights[next(iter(uniform))[LIKED].e_id].all()
+        loader = gz.NeighborLoader(ds, [3], "user", weight_attr="score", batch_size=USERS)
+        (batch,) = loader
+        assert len(batch[LIKED].e_id) > 20
+        assert weights[batch[LIKED].e_id].all()  # those of weight 0 are not drawn
+        assert batch[KNOWS].num_edges > 0
+        (uniform,) = gz.NeighborLoader(ds, [3], "user", batch_size=USERS)
+        assert not weights[uniform[LIKED].e_id].all()
 
 
 @pytest.mark.parametrize("has_types", [False, True])
@@ -137,9 +111,7 @@ def test_what_cannot_drive_is_refused_by_name(tmp_path, has_types, links):
     with build(tmp_path / "d", weight_attrs="score", time_attrs="stamp") as ds:
         for options, message in (
             ({"time_attr": "score"}, r"build the dataset with time_attrs='score'"),
-            ({"time_attr": "joined"}, r"build the dataset with time_attrs='joined'"),
             ({"time_attr": "year"}, r"'year' is none of the times that drive .*\['stamp'\]: build"),
-            ({"weight_attr": "stamp"}, r"build the dataset with weight_attrs='stamp'"),
             ({"weight_attr": "w"}, r"'w' is none of the weights that drive .*\['score'\]: build"),
         ):
             with pytest.raises(ValueError, match=message):
@@ -152,11 +124,6 @@ def test_what_cannot_drive_is_refused_by_name(tmp_path, has_types, links):
                 make(weight_attr="edge_weight")
         else:
             assert len(list(make(weight_attr="edge_weight", batch_size=500))) == 1
-    with build(tmp_path / "e", weight_attrs=[], time_attrs=[]) as ds:
-        with pytest.raises(ValueError, match=r"\[\]: build the dataset with weight_attrs='w'"):
-            make(weight_attr="w")
-        with pytest.raises(ValueError, match=r"build the dataset with time_attrs='stamp'"):
-            make(time_attr="stamp")
 
 
 def test_a_name_of_nodes_and_of_edges_is_refused(tmp_path):
@@ -173,33 +140,12 @@ def test_a_name_of_nodes_and_of_edges_is_refused(tmp_path):
 
 def test_edges_that_others_drive_are_named(tmp_path):
     other = {"when": np.arange(EDGES), "strength": np.ones(EDGES, np.float32)}
-    with typed(
-        tmp_path / "d",
-        time_attrs=["stamp", "when"],
-        weight_attrs=["score", "strength"],
-        **other,
-    ) as ds:
+    drivers = {"time_attrs": ["stamp", "when"], "weight_attrs": ["score", "strength"]}
+    with typed(tmp_path / "d", **drivers, **other) as ds:
         with pytest.raises(ValueError, match=r"knows.*'when'.*time_attrs='stamp'"):
             gz.NeighborLoader(ds, [2], "user", time_attr="stamp", input_time=np.arange(USERS))
         with pytest.raises(ValueError, match=r"knows.*'strength'.*weight_attrs='score'"):
             gz.NeighborLoader(ds, [2], "user", weight_attr="score")
-
-
-@pytest.mark.parametrize("mode", [None, "binary", "triplet"])
-def test_times_of_seed_edges(tmp_path, mode):
-    _, knows, stamps, _, _ = parts()
-    with typed(tmp_path / "d", time_attrs="stamp") as ds:
-        options = {"neg_sampling": mode, "batch_size": 64, "seed": 1}
-        times = torch.from_numpy(stamps)
-        loader = gz.LinkNeighborLoader(
-            ds, [3], (KNOWS, knows), time_attr="stamp", edge_label_time=times, **options
-        )
-        source = gz.LinkNeighborDataset(ds, (KNOWS, knows), [3], edge_label_time=stamps, **options)
-        for batch, other in zip(loader, map(gz.Collate(ds), source), strict=True):
-            assert torch.equal(batch["user"].n_id, other["user"].n_id)
-            assert torch.equal(batch["user"].batch, other["user"].batch)
-            trees = batch["user"].batch[batch[LIKED].edge_index[1]]
-            assert (batch[LIKED].stamp <= times[batch.input_id][trees]).all()
 
 
 @pytest.mark.parametrize("mode", ["binary", "triplet"])

@@ -11,16 +11,16 @@ from loaders import loader_of
 from ready_loaders import all_same, open_form
 
 import graphzero as gz
+from graphzero.loader import arguments
+from graphzero.sampling.sampler import as_typed_fanouts
 
 # What is tested is Python; its C code is sanitized by the tests of the sampler.
 pytestmark = pytest.mark.no_asan
 
 PAPERS, AUTHORS = 400, 150
-WRITES, CITES, WRITTEN = (
-    ("author", "writes", "paper"),
-    ("paper", "cites", "paper"),
-    ("paper", "written_by", "author"),
-)
+WRITES = ("author", "writes", "paper")
+CITES = ("paper", "cites", "paper")
+WRITTEN = ("paper", "written_by", "author")
 TRAIN = np.arange(0, PAPERS, 3)[::-1].copy()
 FANOUTS = {WRITES: [4, 3], CITES: [3, 2], WRITTEN: [2, 2]}
 OPTIONS = {"batch_size": 32, "seed": 3}
@@ -42,10 +42,7 @@ def graph_of():
         "venue": {"num_nodes": 3},
     }
     edges = {
-        WRITES: {
-            "edge_index": writes,
-            "edge_attr": np.arange(1500 * 20, dtype=np.float32).reshape(1500, 20),
-        },
+        WRITES: {"edge_index": writes, "edge_attr": np.arange(30_000.0).reshape(1500, 20)},
         CITES: {"edge_index": cites, "edge_weight": np.arange(1, 2501, dtype=np.float32)},
         WRITTEN: writes[::-1],
     }
@@ -126,15 +123,12 @@ def test_a_batch_behaves_as_hetero_data(ds):
     assert batch.input_type == "paper"
     batch["paper"].h = batch["paper"].x * 2
     batch["paper"]["h2"] = batch["paper"].h
-    assert "h2" in batch["paper"]
-    assert set(batch.h_dict) == {"paper"}
+    assert set(batch.h2_dict) == {"paper"}
     copied = batch.clone()
     copied["paper"].x.zero_()
     assert batch["paper"].x.abs().sum() > 0
-    moved = batch.to("meta")
-    assert moved is batch
-    assert batch["paper"].h.is_meta
-    assert batch[WRITES].edge_attr.is_meta
+    assert batch.to("meta") is batch
+    assert (batch["paper"].h.is_meta, batch[WRITES].edge_attr.is_meta) == (True, True)
     for wrong in ("papers", ("a", "b"), ("author", "reads", "paper")):
         with pytest.raises(KeyError, match="there are"):
             batch[wrong]
@@ -145,10 +139,8 @@ def test_a_batch_behaves_as_hetero_data(ds):
 
 def test_out_neighbours_are_refused(tmp_path):
     nodes, edges = graph_of()
-    with (
-        gz.build(tmp_path / "d", nodes=nodes, edges=edges, neighbors="out") as ds,
-        pytest.raises(ValueError, match="neighbors='in'"),
-    ):
+    ds = gz.build(tmp_path / "d", nodes=nodes, edges=edges, neighbors="out")
+    with pytest.raises(ValueError, match="neighbors='in'"):
         gz.NeighborDataset(ds, "paper", [2])
 
 
@@ -168,15 +160,12 @@ def seeds_of(loader):
 
 
 def test_seeds_by_type(ds):
-    mask = np.zeros(PAPERS, bool)
-    mask[TRAIN] = True
+    mask = np.isin(np.arange(PAPERS), TRAIN)
     for given, kind, expected in (
         ("author", "author", range(AUTHORS)),
-        (("author", None), "author", range(AUTHORS)),
         (["author", [3, 1]], "author", [3, 1]),
         (("paper", torch.tensor([5, 2])), "paper", [5, 2]),
         (("paper", "train"), "paper", TRAIN),
-        (("author", "train"), "author", range(5)),
         ("val", "paper", [3, 1]),
         ("paper", "paper", range(PAPERS)),  # also the name of a split of another type
         (("author", "paper"), "author", [7]),
@@ -189,7 +178,6 @@ def test_seeds_by_type(ds):
     ("given", "message"),
     [
         (None, r"the node types are \['paper', 'author', 'venue'\], their splits {'paper'"),
-        ([1, 2, 3], "of one node type"),
         ([1, 2], "of one node type"),
         ("train", r"several node types.*\('paper', 'train'\), \('author', 'train'\)"),
         ("test", "not 'test'"),
@@ -204,15 +192,11 @@ def test_seeds_of_no_type(ds, given, message):
 
 
 def test_input_ids(ds):
-    mask = np.zeros(PAPERS, bool)
-    mask[TRAIN] = True
+    mask = np.isin(np.arange(PAPERS), TRAIN)
     for batch in nodes_loader(ds, ("paper", mask)):
         store = batch["paper"]
         assert torch.equal(store.input_id, store.n_id[: store.batch_size])
-        assert store.batch_size == batch.batch_size == len(store.input_id)
-    named = torch.arange(len(TRAIN)) + 1000
-    ids = [batch["paper"].input_id for batch in nodes_loader(ds, input_id=named)]
-    assert torch.equal(torch.cat(ids), named)
+        assert store.batch_size == batch.batch_size == len(batch.input_id)
     ids = [batch[CITES].input_id for batch in links_loader(ds, CITES, input_id=range(2500))]
     assert torch.equal(torch.cat(ids), torch.arange(2500))
 
@@ -227,7 +211,6 @@ def test_ways_to_give_fanouts(ds):
     words = {"__".join(kind): hops for kind, hops in FANOUTS.items()}
     for given in (
         words,
-        {kind: torch.tensor(hops) for kind, hops in FANOUTS.items()},
         as_num_neighbors(words),
         {WRITES: [4, 3], CITES: [3, 2], "default": [2, 2]},
         as_num_neighbors({k: v for k, v in words.items() if "_by" not in k}, [2, 2]),
@@ -237,13 +220,29 @@ def test_ways_to_give_fanouts(ds):
     for given in ([2, 2], as_num_neighbors([2, 2])):
         loader = gz.NeighborLoader(ds, given, ("paper", "train"), **OPTIONS)
         assert all_same(loader, alike)
-    for given, message in (
-        ({WRITES: [2]}, "lack the edge types"),
-        ({("author", "reads", "paper"): [2], "default": [1]}, "name one of"),
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([5] * 65, "at most 64 hops"),
+        ([5, -2], "positive integer, or -1"),
+        ({WRITES: 5, "default": [1]}, r"fanouts\[\('author', 'writes', 'paper'\)\] must be a list"),
+        ({WRITES: [5]}, r"lack the edge types \[.*'cites'.*\]: name them, .*'default': \[0\]"),
+        ({WRITES: [5], "default": [1, 2]}, "the same number of hops, not author__writes__paper: 1"),
+        ({WRITES: [5], "author__writes__paper": [5], "default": [1]}, "twice"),
         (as_num_neighbors({"author__reads__paper": [2]}, [1]), "name one of"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            gz.NeighborLoader(ds, given, "paper")
+    ],
+)
+def test_fanouts_that_are_refused_by_name(ds, given, message):
+    with pytest.raises(ValueError, match=message):
+        gz.NeighborDataset(ds, "paper", arguments.as_num_neighbors(given))
+
+
+def test_names_that_stand_for_two_edge_types_are_refused():
+    types = [("a__b", "c", "d"), ("a", "b__c", "d")]
+    with pytest.raises(ValueError, match="'a__b__c__d', but the edge types are"):
+        as_typed_fanouts({"a__b__c__d": [1], "default": [2]}, types)
 
 
 def test_seed_edges_by_type(ds):
@@ -251,14 +250,10 @@ def test_seed_edges_by_type(ds):
     writes, cites = edges[WRITES]["edge_index"], edges[CITES]["edge_index"]
     for given, kind, expected in (
         (WRITES, WRITES, writes),
-        ((WRITES, None), WRITES, writes),
         ("author__writes__paper", WRITES, writes),
-        ((CITES, torch.from_numpy(cites[:, :9])), CITES, cites[:, :9]),
         ((CITES, tuple(torch.from_numpy(cites[:, :9]))), CITES, cites[:, :9]),
-        ((WRITES, "test"), WRITES, writes[:, [400, 7, 107]]),
         (("author__writes__paper", "test"), WRITES, writes[:, [400, 7, 107]]),
         ([["author", "paper"], "test"], WRITES, writes[:, [400, 7, 107]]),
-        (list(WRITES), WRITES, writes),
         (("author", "paper"), WRITES, writes),
         ([list(CITES), cites.tolist()], CITES, cites),
     ):
@@ -271,10 +266,8 @@ def test_seed_edges_by_type(ds):
         ((CITES, "test"), r"no split of the edges of the edge type .*: there are \[\]"),
         ((("author", "reads", "paper"), None), "no edge type"),
         ((("author", "reads", "paper"), "test"), "edge type"),
-        (("author", "film"), "no edge type"),
         (tuple(writes), "of one edge type"),
         ((CITES, cites.T), r"shape \(2, n\)"),
-        ((WRITES, [[AUTHORS], [0]]), r"edge_label_index\[0\]"),
         ((WRITES, [[0], [PAPERS]]), r"edge_label_index\[1\]"),
     ):
         with pytest.raises((ValueError, IndexError), match=message):

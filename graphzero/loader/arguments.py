@@ -118,26 +118,21 @@ def as_negatives(neg_sampling: Any, ratio: Any) -> dict[str, Any]:
     if ratio is not None and ratio != 0:
         if neg_sampling is not None:
             raise ValueError("give neg_sampling or neg_sampling_ratio, not both")
-        return {"neg_sampling": "binary", "amount": ratio}
+        neg_sampling = ("binary", ratio)
     if neg_sampling is None:
         return {"neg_sampling": None}
     names = ("mode", "amount", "src_weight", "dst_weight")
-    if isinstance(neg_sampling, str):
-        found: dict[str, Any] = {"mode": neg_sampling}
-    elif isinstance(neg_sampling, Mapping):
-        found = dict(neg_sampling)
-    elif isinstance(neg_sampling, (tuple, list)):
-        found = dict(zip(names, neg_sampling, strict=False))
-    else:
-        found = {name: getattr(neg_sampling, name, None) for name in names}
-    unknown = sorted(set(found) - set(names))
-    if unknown:
-        raise ValueError(f"neg_sampling has {', '.join(names)}, not {unknown}")
-    mode, amount = found.pop("mode", None), found.pop("amount", 1)
-    if mode is None:
+    if isinstance(neg_sampling, (str, tuple, list)):
+        several = (neg_sampling,) if isinstance(neg_sampling, str) else neg_sampling
+        neg_sampling = dict(zip(names, several, strict=False))
+    elif not isinstance(neg_sampling, Mapping):
+        neg_sampling = {name: getattr(neg_sampling, name, None) for name in names}
+    found = {"amount": 1, **neg_sampling}
+    mode, amount = found.pop("mode", None), found.pop("amount")
+    if mode is None or not set(found) <= set(names):
         raise ValueError(
-            f"neg_sampling must be 'binary', 'triplet', (mode, amount), a dict of these, or PyG's "
-            f"NegativeSampling, not {neg_sampling!r}"
+            f"neg_sampling must be 'binary', 'triplet', (mode, amount), a dict of {names}, or "
+            f"PyG's NegativeSampling, not {neg_sampling!r}"
         )
     weights = {name: as_array(values) for name, values in found.items() if values is not None}
     return {"neg_sampling": getattr(mode, "value", mode), "amount": amount, **weights}
@@ -338,23 +333,9 @@ def _is_name(given: Any) -> bool:
     return isinstance(given, str) or (several and all(isinstance(part, str) for part in given))
 
 
-def node_labels(dataset: Dataset, node_type: str, seeds: IdArray) -> npt.NDArray[Any]:
-    """The labels of seeds.
-
-    Raises
-    ------
-    ValueError
-        If they have none.
-    """
-    labels = dataset.nodes[node_type].attributes.get("y")
-    if labels is None:
-        owner = f"nodes of the type {node_type!r} have" if node_type else "the dataset has"
-        raise ValueError(f"seed_weights='balanced' needs labels, and {owner} none")
-    found: npt.NDArray[Any] = labels.gather(seeds)
-    return found
-
-
-def as_seed_weights(seed_weights: Any, labels: Callable[[], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+def as_seed_weights(
+    seed_weights: Any, labels: Callable[[], npt.NDArray[Any]] | None
+) -> npt.NDArray[Any]:
     """The weights of the seeds: as given, or for "balanced", from their labels.
 
     With "balanced", every label has the same share; seeds without one (-1 or NaN) have none.
@@ -362,13 +343,14 @@ def as_seed_weights(seed_weights: Any, labels: Callable[[], npt.NDArray[Any]]) -
     Raises
     ------
     ValueError
-        If it is another text, or a seed has several labels.
+        If it is another text, or a seed has no label or several.
     """
     if not isinstance(seed_weights, str):
         return as_array(seed_weights)
-    if seed_weights != "balanced":
+    if seed_weights != "balanced" or labels is None:
         raise ValueError(
-            f"seed_weights must be 'balanced' or a number for each seed, not {seed_weights!r}"
+            f"seed_weights must be a number for each seed, or 'balanced' where there are labels (y "
+            f"of the nodes, or edge_label): {seed_weights!r} is not possible here"
         )
     values = labels()
     if values.ndim != 1 or values.dtype.kind not in "biuf":
@@ -467,9 +449,6 @@ REFUSED = {
     ),
     "in_order": "batches come in their order, which makes them repeatable: leave it out",
 }
-# Values with which a refused argument asks for nothing.
-_NEUTRAL: dict[str, Any] = {"in_order": True}
-
 # Arguments that the two forms, ready-made loaders and datasets, call by different names.
 _TWO_NAMES = (
     ("num_neighbors", "fanouts"),
@@ -548,7 +527,7 @@ def check_loader_keywords(loader: type, given: Mapping[str, Any], known: Iterabl
         That says what to use instead.
     """
     for name, value in given.items():
-        if name in REFUSED and value != _NEUTRAL.get(name):
+        if name in REFUSED and value is not None and (name, value) != ("in_order", True):
             raise TypeError(f"{loader.__name__} takes no {name}: {REFUSED[name]}")
     check_keywords(loader, given, {*known, *REFUSED, *NO_EFFECT, "data"})
 
@@ -610,10 +589,10 @@ def prefetch_of(dataset: Dataset, given: Prefetch | None) -> tuple[Prefetch, str
     least, most = suitable_memory(tuned.available, sum(each.size for each in dataset.mappings))
     now = available_memory()
     if now < least or (most is not None and now > most):
-        amounts = (
-            f"{format_bytes(tuned.available)} of memory, and {format_bytes(now)} are available"
+        return Prefetch(), (
+            f"{TUNING_NAME} is not used: it is for {format_bytes(tuned.available)} of memory, and "
+            f"{format_bytes(now)} are available"
         )
-        return Prefetch(), f"{TUNING_NAME} is not used: it is for {amounts}"
     return prefetch, f"as tuned on {tuned.date[:10]} ({TUNING_NAME})"
 
 

@@ -66,6 +66,7 @@ from graphzero.sampling.sampler import (
     NeighborSampler,
     SamplingOptions,
     TypedSubgraph,
+    as_times,
 )
 from graphzero.sampling.threads import Stage
 from graphzero.store.mapped_file import mincore_is_honest
@@ -143,7 +144,7 @@ class SeedDataset(IterableDataset[SampledBatch]):
         self._weights: WeightedDraws | None = None
         self.ranks = Ranks(distributed, rank, world_size, even)
         self._epochs = Epochs()
-        self.parent: ParentGroup | None = None  # in a process that was spawned
+        self.parent: ParentGroup = None  # in a process that was spawned
 
     def weigh_seeds(self, weights: Any) -> None:
         """Draws the seeds of every epoch by weight, as torch's ``WeightedRandomSampler`` does.
@@ -156,6 +157,22 @@ class SeedDataset(IterableDataset[SampledBatch]):
             If there is not one for each seed, if one is negative or not finite, or if all are 0.
         """
         self._weights = WeightedDraws(weights, self.num_seeds, "seed_weights", "seeds")
+
+    def take_times(self, name: str, times: Any) -> None:
+        """Gives the seeds times, by which they are sampled; `name` is what users call them.
+
+        Raises
+        ------
+        ValueError
+            If there are none and an option needs them; if the graph or the seeds do not have them.
+        """
+        self.sampler.check_times(times, name)
+        if times is None:
+            return
+        graphs = [edges.graph for edges in self.dataset.edges.values()]
+        for graph in [each for each in graphs if each.times is not None] or graphs[:1]:
+            graph._csr.require_time_order()
+        self.input_time = as_times(times, self.num_seeds, name).copy()
 
     def reseed(self, seed: int) -> None:
         """Changes the seed; in a copy of the sampler, which iterations may be using."""
@@ -276,14 +293,15 @@ class SeedDataset(IterableDataset[SampledBatch]):
         return self.position.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch of the next pass, in workers as well; those after it count on.
+        """Chooses the epoch of the next pass, in workers as well; those of this process count on.
 
         A pass begins when ``iter`` is called, of the dataset or of a ``DataLoader`` over it. It is
         a whole epoch, unless it is the one that `resume` continues.
 
         Without it, a pass in this process is the epoch after the one before; the first one is epoch
         0. Passes of DataLoader workers have epochs that follow from torch's seed then: other
-        batches in each pass. Ranks that share an epoch need `set_epoch` with workers.
+        batches in each pass. Ranks that share an epoch need `set_epoch` with workers; so does each
+        further pass of workers, once it was called.
 
         Parameters
         ----------
@@ -338,7 +356,8 @@ class SeedDataset(IterableDataset[SampledBatch]):
 
         Every rank loads the same state, that of rank 0. The next pass yields the remaining batches
         of the state's epoch, unless `set_epoch` chooses another one. The pass after it is the next
-        epoch, and whole. ``len`` is still that of a whole epoch.
+        epoch, and whole; with workers, `set_epoch` must say so. ``len`` is still that of a whole
+        epoch.
 
         Parameters
         ----------
@@ -428,9 +447,8 @@ def _refuse_accelerate() -> None:
         That says what to pass to ``prepare``.
     """
     caller = sys._getframe(2)
-    if not str(caller.f_globals.get("__name__")).startswith("accelerate."):
-        return
-    if type(caller.f_locals.get("self")).__name__ in _WRAPPERS:
+    is_of_accelerate = str(caller.f_globals.get("__name__")).startswith("accelerate.")
+    if is_of_accelerate and type(caller.f_locals.get("self")).__name__ in _WRAPPERS:
         raise RuntimeError(
             "accelerate would divide the batches of this dataset among the processes, which "
             "the dataset does by itself. Keep its DataLoader out of prepare: model, optimizer = "
@@ -753,7 +771,7 @@ class BatchIterator(Iterator[SampledBatch]):
     def __init__(self, batches: SeedDataset, progress: Progress, begun: Pass | None = None) -> None:
         self._source = batches
         self._begun = begun
-        self._is_checked = begun is not None and progress.share.num_workers > 1
+        self._is_checked = begun is not None and begun.key != 0
         self._turn = threading.RLock()
         self._start(progress)
 

@@ -20,7 +20,6 @@ from graphzero.io.row_io import RowKey
 from graphzero.loader.arguments import DatasetOptions, as_seed_edges, check_keywords, node_times
 from graphzero.loader.iteration import SeedDataset
 from graphzero.loader.mini_batch import SampledBatch
-from graphzero.loader.neighbor_dataset import check_times
 from graphzero.sampling.negatives import (
     Candidates,
     WeightedDraws,
@@ -32,17 +31,11 @@ from graphzero.sampling.negatives import (
     pair_offsets,
     pairs_of,
 )
-from graphzero.sampling.sampler import HopReadAhead, NeighborSampler, TypedSubgraph, as_times
+from graphzero.sampling.sampler import HopReadAhead, NeighborSampler, TypedSubgraph
 from graphzero.store.manifest import EdgeType, reverse_types
 from graphzero.units import as_count
 
 Mode = Literal["binary", "triplet"] | None
-
-
-def _as_mode(neg_sampling: Any) -> Mode:
-    if neg_sampling not in (None, "binary", "triplet"):
-        raise ValueError(f"neg_sampling must be None, 'binary' or 'triplet', not {neg_sampling!r}")
-    return neg_sampling  # type: ignore[no-any-return]
 
 
 def _as_amount(amount: Any, mode: Mode) -> float:
@@ -52,18 +45,6 @@ def _as_amount(amount: Any, mode: Mode) -> float:
     if not (is_number and math.isfinite(amount) and amount > 0):
         raise ValueError(f"amount must be a positive number, not {amount!r}")
     return float(amount)
-
-
-def _check_batch_bytes(amount: float, seeds: int) -> None:
-    """Refuses more negatives in a mini-batch than the machine has memory for."""
-    negatives = seeds * int(amount) + seeds  # an integer: a float may overflow
-    try:
-        _core.require_memory(negatives, 4 * 8, "negatives")  # both ends, stored and the user's
-    except MemoryError as error:
-        raise MemoryError(
-            f"no memory for amount={amount} of {seeds:,} seed edges in a batch ({error}): "
-            f"use a smaller amount or batch_size"
-        ) from None
 
 
 def _as_labels(edge_label: Any, num_edges: int, mode: Mode) -> npt.NDArray[Any] | None:
@@ -78,21 +59,18 @@ def _as_labels(edge_label: Any, num_edges: int, mode: Mode) -> npt.NDArray[Any] 
             f"edge_label must hold a number for each of the {num_edges} edges, "
             f"not {labels.dtype} of shape {labels.shape}"
         )
-    if mode is None or labels.size == 0:
+    if mode is None:
         return labels
-    if labels.dtype.kind == "f" and np.isnan(labels).any():
-        at = _first(np.isnan(labels))
-        raise ValueError(f"edge_label{at} is NaN, and negatives need labels that are numbers")
-    if labels.min() > 0:
-        return labels
-    if labels.min() < 0:
-        raise ValueError("edge_label must not be negative: 0 is for the edges that are drawn")
-    raised = labels + 1  # may wrap or round
-    if not (raised > labels).all():
-        at = _first(~(raised > labels))
+    raised, fits = labels, labels > 0
+    if (labels == 0).any():  # the label of negatives: then all are raised
+        raised = labels + 1  # may wrap or round
+        fits = (labels >= 0) & (raised > labels)
+    if not fits.all():
+        at = np.argwhere(~fits)[0].tolist()
         raise ValueError(
-            f"edge_label{at} = {labels[tuple(at)]} cannot be raised by 1 in {labels.dtype}, as all "
-            f"are because the label 0 is for negatives: give a wider dtype, or no label 0"
+            f"edge_label{at} = {labels[tuple(at)]}: negatives have the label 0, so labels must be "
+            f"numbers of at least 0, and if there is a 0, all must be so small that {labels.dtype} "
+            f"can hold them plus 1"
         )
     return raised
 
@@ -114,12 +92,6 @@ def _excluded_types(dataset: Dataset, own: EdgeType, excluded: Any) -> list[Edge
                 )
         return list(dict.fromkeys([own, *found]))
     return list(dict.fromkeys([own, *reverse_types(own, dataset.edges)])) if excluded else []
-
-
-def _first(wrong: npt.NDArray[np.bool_]) -> list[int]:
-    """Where the first wrong label is."""
-    found: list[int] = np.argwhere(wrong)[0].tolist()
-    return found
 
 
 class LinkNeighborDataset(SeedDataset):
@@ -221,18 +193,22 @@ class LinkNeighborDataset(SeedDataset):
         check_keywords(type(self), options, DatasetOptions.__annotations__)
         self.edge_type, self.edge_label_index = as_seed_edges(edge_label_index, dataset)
         num_edges = self.edge_label_index.shape[1]
-        self.neg_sampling = _as_mode(neg_sampling)
+        if neg_sampling not in (None, "binary", "triplet"):
+            raise ValueError(
+                f"neg_sampling must be None, 'binary' or 'triplet', not {neg_sampling!r}"
+            )
+        self.neg_sampling = neg_sampling
         self.amount = _as_amount(amount, self.neg_sampling)
         self.edge_label = _as_labels(edge_label, num_edges, self.neg_sampling)
         self._excluded = _excluded_types(dataset, self.edge_type, exclude_seed_edges)
         super().__init__(dataset, num_edges, fanouts, **options)
         if self.neg_sampling is not None:
-            _check_batch_bytes(self.amount, min(num_edges, self.batch_size))
+            seeds = min(num_edges, self.batch_size)
+            what = "negatives (use a smaller amount or batch_size)"
+            # both ends, stored and the user's; an integer: a float may overflow
+            _core.require_memory(seeds * int(self.amount) + seeds, 4 * 8, what)
         self._pairs = pairs_of(dataset, self.edge_type)
-        self.sampler.check_times(edge_label_time, "edge_label_time")
-        if edge_label_time is not None:
-            check_times(dataset)
-            self.input_time = as_times(edge_label_time, num_edges, "edge_label_time").copy()
+        self.take_times("edge_label_time", edge_label_time)
         if self.neg_sampling == "triplet":
             check_sources(self._pairs, self.edge_label_index)
         self._candidates = self._chosen(src_weight, dst_weight)
@@ -287,7 +263,9 @@ class LinkNeighborDataset(SeedDataset):
         else:
             fields[kind, "edge_label_index"] = np.stack([sources, destinations])
             if self.edge_label is not None:
-                fields[kind, "edge_label"] = self._labels(positions, sources.shape[0])
+                labels = self.edge_label[positions]
+                none = np.zeros((sources.shape[0] - count, *labels.shape[1:]), labels.dtype)
+                fields[kind, "edge_label"] = np.concatenate([labels, none])
             if times is not None:
                 fields[kind, "edge_label_time"] = times[ends.of_sources]
         return SampledBatch(subgraph, positions, fields=fields, input_type=kind)
@@ -379,13 +357,6 @@ class LinkNeighborDataset(SeedDataset):
             "amount": self.amount,
             **weighted,
         }
-
-    def _labels(self, positions: IdArray, num_labels: int) -> npt.NDArray[Any]:
-        """Labels of the seed edges, then zeros for the negatives."""
-        assert self.edge_label is not None
-        labels = np.zeros((num_labels, *self.edge_label.shape[1:]), self.edge_label.dtype)
-        labels[: positions.shape[0]] = self.edge_label[positions]
-        return labels
 
 
 # --- seed edges as seeds of a sampler

@@ -246,10 +246,7 @@ class AttributeStore:
         """Edges in the batch; None for nodes of a type."""
         return self["edge_index"].shape[1] if "edge_index" in vars(self) else None
 
-    @property
-    def num_node_features(self) -> int:
-        """Columns of `x`; 0 without features."""
-        return self.num_features
+    num_node_features = num_features
 
     def __repr__(self) -> str:
         shown = {
@@ -411,10 +408,6 @@ class TypedMiniBatch(_Batch):
         """(batch_size,) int64, positions of the seeds in the seed array."""
         ids: Tensor = self[self.input_type]["input_id"]
         return ids
-
-    @input_id.setter
-    def input_id(self, ids: Tensor) -> None:
-        self[self.input_type]["input_id"] = ids
 
     @property
     def num_nodes(self) -> int:

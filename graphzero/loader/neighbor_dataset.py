@@ -15,22 +15,7 @@ from graphzero.io.row_io import RowKey
 from graphzero.loader.arguments import DatasetOptions, as_seed_nodes, check_keywords
 from graphzero.loader.iteration import SeedDataset
 from graphzero.loader.mini_batch import SampledBatch
-from graphzero.sampling.sampler import HopReadAhead, as_times
-
-
-def check_times(dataset: Dataset) -> None:
-    """Refuses times of seeds where no edge has any.
-
-    Raises
-    ------
-    ValueError
-    """
-    if not dataset.is_typed:
-        dataset.graph._csr.require_time_order()
-    elif all(edges.graph.times is None for edges in dataset.edges.values()):
-        raise ValueError(
-            "seeds have times, and no edge type does: build the dataset with time_attrs="
-        )
+from graphzero.sampling.sampler import HopReadAhead
 
 
 class NeighborDataset(SeedDataset):
@@ -131,10 +116,7 @@ class NeighborDataset(SeedDataset):
             self._stored_seeds = np.empty_like(self.seeds)
             self._stored_seeds[order] = dataset.nodes[self.input_type].to_stored(self.seeds[order])
         self.translates_seeds = self._stored_seeds is None
-        self.sampler.check_times(input_time, "input_time")
-        if input_time is not None:
-            check_times(dataset)
-            self.input_time = as_times(input_time, self.num_seeds, "input_time").copy()
+        self.take_times("input_time", input_time)
 
     def sample(
         self,

@@ -35,7 +35,6 @@ from graphzero.loader.arguments import (
     as_seed_weights,
     as_subgraph_type,
     check_loader_keywords,
-    node_labels,
     sampling_attribute,
     seed_times,
 )
@@ -94,9 +93,6 @@ class Seeds(IterableDataset[SampledBatch]):
     def __len__(self) -> int:
         return self.source.num_seeds
 
-    def __repr__(self) -> str:
-        return f"Seeds({len(self)})"
-
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "given": {}}
 
@@ -149,10 +145,9 @@ class _Finish:
     def __call__(self, sampled: Any) -> Any:
         if not isinstance(sampled, SampledBatch):
             raise RuntimeError(_REMADE)
-        batch = self.collate(sampled)
         if self.input_id is not None:
-            batch.input_id = torch.from_numpy(self.input_id[sampled.input_id])
-        output = self.make_output(batch, self.collate.dataset)
+            sampled = replace(sampled, input_id=self.input_id[sampled.input_id])
+        output = self.make_output(self.collate(sampled), self.collate.dataset)
         if isinstance(output, MiniBatch | TypedMiniBatch) and _is_of_pyg(self.transform):
             output = output.to_pyg()  # which such a transform is written for
         output = output if self.transform is None else self.transform(output)
@@ -299,15 +294,11 @@ class SeedLoader(DataLoader[Any]):
     def __repr__(self) -> str:
         """As PyG's, with what matters; one line."""
         source = self._source
-        options = {
-            "num_neighbors": source.sampler.fanout_options,
-            "num_seeds": source.num_seeds,
-            "batch_size": source.batch_size,
-            "shuffle": source.shuffle,
-            "num_workers": self.num_workers,
-        }
-        shown = ", ".join(f"{name}={value}" for name, value in options.items())
-        return f"{type(self).__name__}({shown})"
+        return (
+            f"{type(self).__name__}(num_neighbors={source.sampler.fanout_options}, "
+            f"num_seeds={source.num_seeds}, batch_size={source.batch_size}, "
+            f"shuffle={source.shuffle}, num_workers={self.num_workers})"
+        )
 
     @staticmethod
     def _make_output(batch: MiniBatch | TypedMiniBatch, dataset: Dataset) -> Any:
@@ -320,8 +311,8 @@ class SeedLoader(DataLoader[Any]):
         loop, source = Loop(), self._source
         with loop.starting():
             progress = source.begin_pass()
-            numbers = source.batches_of(progress.share, progress.first)
-            self._delivered = delivered = _Delivered(progress, len(numbers))
+            total = len(source.batches_of(progress.share, progress.first))
+            self._delivered = delivered = _Delivered(progress, total)
             self._finish.transform = self.transform
             if source.dataset.deleted != self._deleted:
                 self._deleted = source.dataset.deleted
@@ -408,8 +399,7 @@ class SeedLoader(DataLoader[Any]):
         ValueError
             If it is not such a state, or something differs; the message names it.
         """
-        source = self._source
-        before = self.seed
+        source, before = self._source, self.seed
         if self._draws_seed:
             self._reseed(_seed_of(state_dict, before))
         try:
@@ -568,8 +558,9 @@ def _around_nodes(
         **_as_dataset_options(ds, **options),
     )
     if seed_weights is not None:
-        labels = partial(node_labels, ds, kind, seeds)
-        source.weigh_seeds(as_seed_weights(seed_weights, labels))
+        labels = ds.nodes[kind].attributes.get("y")
+        of_seeds = None if labels is None else partial(labels.gather, seeds)
+        source.weigh_seeds(as_seed_weights(seed_weights, of_seeds))
     return source, as_input_ids(input_id, seeds if is_mask else None, source.num_seeds)
 
 
@@ -680,7 +671,6 @@ def _around_edges(
         **_as_dataset_options(ds, **options),
     )
     if seed_weights is not None:
-        if isinstance(seed_weights, str) and edge_label is None:
-            raise ValueError("seed_weights='balanced' needs edge_label: give it, or the weights")
-        source.weigh_seeds(as_seed_weights(seed_weights, partial(as_array, edge_label)))
+        labels = None if edge_label is None else partial(as_array, edge_label)
+        source.weigh_seeds(as_seed_weights(seed_weights, labels))
     return source, as_input_ids(input_id, None, source.num_seeds)

@@ -167,7 +167,7 @@ class _Thread(threading.local):
     """What the loops of one thread share."""
 
     def __init__(self) -> None:
-        self.seconds = 0.0  # that were counted
+        self.until = 0.0  # when a loop has counted last
         self.asking = False  # whether the iterator of a loop runs
         self.stats: BatchStats | None = None  # of what an inner iterator has given
 
@@ -189,7 +189,8 @@ class Loop:
 
     Loops may be nested or interleaved in a thread: no second counts twice. Where an iterator takes
     its mini-batches from another one that is timed, the outer one alone counts: it is the one that
-    the loop sees. Work on a mini-batch whose successor is never asked for does not count.
+    the loop sees. Work on a mini-batch before another loop begins, or whose successor is never
+    asked for, does not count.
 
     Parameters
     ----------
@@ -200,7 +201,7 @@ class Loop:
     def __init__(self, epoch: int = 0) -> None:
         self._epoch = epoch
         self._starting = 0.0  # seconds until the loop had its iterator
-        self._since: _Mark | None = None  # when the loop got a mini-batch, unless it has ended
+        self._since: float | None = None  # when the loop got a mini-batch, unless it has ended
 
     @contextmanager
     def starting(self) -> Iterator[None]:
@@ -208,10 +209,10 @@ class Loop:
         if _here.asking:
             yield
             return
-        since = _Mark()
+        since = time.perf_counter()
         with _asking():
             yield
-        self._starting = _Mark().count_since(since)
+        self._starting = _count(since)
 
     def next_of(self, batches: Iterator[_T]) -> _T:
         """The next mini-batch, when the loop asks for it; raises whatever ``next`` raises."""
@@ -220,8 +221,8 @@ class Loop:
             _here.stats = _stats_of(batch)
             self._since = None
             return batch
-        asked = _Mark()
-        trained = 0.0 if self._since is None else asked.count_since(self._since)
+        asked = time.perf_counter()
+        trained = 0.0 if self._since is None else _count(self._since)
         self._since = None
         try:
             with _asking():
@@ -231,9 +232,8 @@ class Loop:
                 self._tell(None, trained, {})
             raise
         stats = _stats_of(batch) or _here.stats
-        self._since = _Mark()
-        stall = self._since.count_since(asked) + self._starting
-        self._starting = 0.0
+        stall, self._starting = _count(asked) + self._starting, 0.0
+        self._since = _here.until
         self._tell(stats, trained, {"steps": 1, "stall": stall})
         return batch
 
@@ -270,26 +270,26 @@ _SUMMED = {
 }
 
 
-class _Mark:
-    """A moment of a thread."""
-
-    def __init__(self) -> None:
-        self.wall = time.perf_counter()
-        self.thread = (os.getpid(), threading.get_ident())
-        self.counted = _here.seconds
-
-    def count_since(self, since: _Mark) -> float:
-        """Seconds since an earlier moment that no other loop of the thread has counted."""
-        if self.thread[0] != since.thread[0]:
-            return 0.0  # the process was forked: its parent counts them
-        others = self.counted - since.counted if self.thread == since.thread else 0.0
-        seconds = max(0.0, self.wall - since.wall - others)
-        _here.seconds += seconds
-        self.counted = _here.seconds
-        return seconds
+def _count(since: float) -> float:
+    """Seconds since a moment that no loop of this thread has counted."""
+    now = time.perf_counter()
+    seconds = max(0.0, now - max(since, _here.until))
+    _here.until = now
+    return seconds
 
 
-class _Watched(Iterable[Any]):
+class watch(Iterable[Any]):
+    """The same mini-batches; tells the `listeners` how long the loop over them waits and works.
+
+    It can be iterated over as often as the loader, and has its ``len``. Ready-made loaders tell it
+    by themselves, and this adds nothing to them. It is for a plain ``DataLoader``, or for any other
+    iterable.
+
+    Parameters
+    ----------
+    loader : iterable
+    """
+
     def __init__(self, loader: Iterable[Any]) -> None:
         self._loader = loader
         self._passes = 0
@@ -298,44 +298,22 @@ class _Watched(Iterable[Any]):
         return len(self._loader)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Any]:
+        from graphzero.loader.profiler import end_training, waiting  # imports torch
+
         loop = Loop(self._passes)
         self._passes += 1
         with loop.starting():
             iterator = iter(self._loader)
-        return _observed(iterator, loop)
-
-
-def _observed(iterator: Iterator[Any], loop: Loop) -> Iterator[Any]:
-    from graphzero.loader.profiler import end_training, waiting  # imports torch
-
-    try:
-        while True:
-            with waiting(training=True):
-                batch = loop.next_of(iterator)
-            yield batch
-            del batch  # its memory is needed for the next one
-    except StopIteration:
-        return
-    finally:
-        end_training()
-
-
-def watch(loader: Iterable[Any]) -> Iterable[Any]:
-    """The same mini-batches; tells the `listeners` how long the loop over them waits and works.
-
-    Ready-made loaders tell it by themselves, and this adds nothing to them. It is for a plain
-    ``DataLoader``, or for any other iterable.
-
-    Parameters
-    ----------
-    loader : iterable
-
-    Returns
-    -------
-    iterable
-        It can be iterated over as often as the loader, and has its ``len``.
-    """
-    return _Watched(loader)
+        try:
+            while True:
+                with waiting(training=True):
+                    batch = loop.next_of(iterator)
+                yield batch
+                del batch  # its memory is needed for the next one
+        except StopIteration:
+            return
+        finally:
+            end_training()
 
 
 class StatsFile:
