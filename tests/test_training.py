@@ -108,7 +108,7 @@ def test_the_trimmed_forward_equals_naive_layers_over_everything(ds, fanouts):
     batch = a_batch(ds, fanouts)
     torch.manual_seed(0)
     model = GraphSAGE(16, 8, 4, len(fanouts)).eval()
-    trimmed = model(batch.x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges)
+    trimmed, _ = trainer.forward_seeds(model, batch)
     whole = model(batch.x, batch.edge_index)
     naive = batch.x
     for i, layer in enumerate(model.layers):
@@ -191,6 +191,7 @@ def test_which_nodes_are_trained_on_and_evaluated(tmp_path):
 
 FEATURES = np.eye(4, dtype=np.float32)
 LABELS = np.array([0, 1, 1, 0])
+BOTH = {"features": FEATURES, "labels": LABELS}
 
 
 @pytest.mark.parametrize(
@@ -202,15 +203,9 @@ LABELS = np.array([0, 1, 1, 0])
         ({"features": FEATURES, "labels": np.eye(4, dtype=int)}, "needs one integer class"),
         ({"features": FEATURES, "labels": LABELS * 0 - 1}, "no node to train on has a known"),
         ({"features": FEATURES, "labels": LABELS - 2}, "classes start at 0"),
-        (
-            {"features": FEATURES, "labels": LABELS, "splits": {"dev": [1]}},
-            r"no split 'train', only \['dev'\]",
-        ),
+        ({**BOTH, "splits": {"dev": [1]}}, r"no split 'train', only \['dev'\]"),
         ({"features": FEATURES * np.nan, "labels": LABELS}, "the loss of epoch 1 is nan: lower lr"),
-        (
-            {"features": FEATURES, "labels": LABELS << 40},
-            "only 2 different ones occur: if they are",
-        ),
+        ({**BOTH, "labels": LABELS << 40}, "only 2 different ones occur: if they are"),
     ],
 )
 def test_datasets_that_cannot_be_trained_on(tmp_path, parts, message):
@@ -286,12 +281,10 @@ def scores_of(unknown, model, seeds):
     batches = gz.NeighborDataset(unknown, seeds, [4, -1], batch_size=256, seed=3)
     loader = DataLoader(batches, batch_size=None, collate_fn=gz.Collate(unknown))
     with torch.no_grad():
-        return torch.cat(
-            [
-                model(batch.x, batch.edge_index, batch.num_sampled_nodes, batch.num_sampled_edges)
-                for batch in loader
-            ]
-        )
+        return torch.cat([trainer.forward_seeds(model, batch)[0] for batch in loader])
+
+
+ARGUMENTS = {"in_dim": 8, "hidden": 1 << 40, "num_classes": 3, "num_layers": 2, "dropout": 0.3}
 
 
 def test_the_saved_model_is_that_of_the_best_epoch(unknown, saved):
@@ -299,9 +292,7 @@ def test_the_saved_model_is_that_of_the_best_epoch(unknown, saved):
     content = SavedModel.read(path)
     assert content.epoch == report.best_epoch
     assert (content.fanouts, content.feature_dtype, content.seed) == ([4, -1], "float32", 3)
-    assert content.arguments == {
-        "in_dim": 8, "hidden": 16, "num_classes": 3, "num_layers": 2, "dropout": 0.3
-    }  # fmt: skip
+    assert content.arguments == {**ARGUMENTS, "hidden": 16}
     model = gz.GraphSAGE.from_saved(path)
     assert not model.training
     assert sum(p.numel() for p in model.parameters() if p.requires_grad) == report.num_parameters
@@ -321,9 +312,6 @@ def test_a_better_epoch_is_saved_when_it_ends(unknown, tmp_path):
     assert saved[-1] == report.best_epoch
     for i, epoch in enumerate(saved):
         assert accuracies[epoch - 1] == max(accuracies[: i + 1])
-
-
-ARGUMENTS = {"in_dim": 8, "hidden": 1 << 40, "num_classes": 3, "num_layers": 2, "dropout": 0.3}
 
 
 @pytest.mark.parametrize(
@@ -359,10 +347,9 @@ def test_a_file_that_is_no_model_or_has_wrong_content(saved, tmp_path, change, m
 
 def test_predictions_cover_every_split_and_are_those_that_were_evaluated(unknown, saved):
     path, report = saved
-    with np.load(path.with_name("p.npz")) as found:
-        node_id, split, predicted, probability = (
-            found[name] for name in ("node_id", "split", "predicted", "probability")
-        )
+    found = np.load(path.with_name("p.npz"))
+    node_id, split, predicted = found["node_id"], found["split"], found["predicted"]
+    probability = found["probability"]
     assert (probability.shape, probability.dtype) == ((len(node_id), 3), np.float32)
     assert np.allclose(probability.sum(1), 1)
     assert np.array_equal(probability.argmax(1), predicted)
@@ -468,34 +455,26 @@ def test_pressing_twice_in_one_batch_ends_it_at_once(ring, press):
     assert len(interrupted(ring, on_epoch=trained.append).epochs) == len(trained) == 1
 
 
-def test_ctrl_c_while_predictions_are_written_is_not_lost(ring, tmp_path, monkeypatch):
-    write = trainer.write_predictions
+@pytest.mark.parametrize(("option", "presses", "epochs"), [("predictions", 1, 5), ("save", 2, 1)])
+def test_ctrl_c_while_a_file_is_written_loses_neither_file_nor_report(
+    ring, tmp_path, monkeypatch, option, presses, epochs
+):
+    """Of the model, that of the first epoch."""
+    writers = {"predictions": (trainer, "write_predictions"), "save": (trainer.SavedModel, "write")}
+    write, left = getattr(*writers[option]), iter([presses])
 
     def pressed(*words):
-        signal.raise_signal(signal.SIGINT)
+        for _ in range(next(left, 0)):
+            signal.raise_signal(signal.SIGINT)  # the second one is honoured at once
         write(*words)
 
-    monkeypatch.setattr(trainer, "write_predictions", pressed)
-    report = interrupted(ring, predictions=tmp_path / "p.npz")
-    assert len(report.epochs) == 5
-    assert (tmp_path / "p.npz").exists()
-
-
-def test_ctrl_c_while_the_first_epoch_is_saved_loses_neither_file_nor_report(
-    ring, tmp_path, monkeypatch
-):
-    write, presses = trainer.SavedModel.write, iter([2])
-
-    def pressed(model, path):
-        for _ in range(next(presses, 0)):
-            signal.raise_signal(signal.SIGINT)  # the second one is honoured at once
-        write(model, path)
-
-    monkeypatch.setattr(trainer.SavedModel, "write", pressed)
-    report = interrupted(ring, save=tmp_path / "m.pt")
-    assert [epoch.epoch for epoch in report.epochs] == [1]
-    assert report.best_epoch == 1
-    assert gz.GraphSAGE.from_saved(tmp_path / "m.pt").arguments["in_dim"] == 3
+    monkeypatch.setattr(*writers[option], pressed)
+    report = interrupted(ring, **{option: tmp_path / "out.npz"})
+    assert len(report.epochs) == epochs
+    if option == "save":
+        assert gz.GraphSAGE.from_saved(tmp_path / "out.npz").arguments["in_dim"] == 3
+    else:
+        assert len(np.load(tmp_path / "out.npz")["node_id"]) == 12
 
 
 def test_another_handler_stays(ring):
@@ -582,26 +561,19 @@ def start_training(data, *options):
     )
 
 
-def interrupt(process):
-    """Presses Ctrl-C: a terminal sends the signal to the whole group."""
-    os.killpg(process.pid, signal.SIGINT)
-
-
 def finish(process):
     """The lines of stdout and stderr, when all processes of the group have ended."""
     try:
         out, err = process.communicate(timeout=60)
+        end = time.monotonic() + 10
+        with pytest.raises(ProcessLookupError):
+            while time.monotonic() < end:
+                os.killpg(process.pid, 0)  # workers that outlive the training
+                time.sleep(0.05)
     finally:
-        process.kill()
-    end = time.monotonic() + 10
-    while time.monotonic() < end:
-        try:
-            os.killpg(process.pid, 0)
-        except ProcessLookupError:
-            return out.splitlines(), err.splitlines()
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGKILL)
-    raise AssertionError("workers outlive the training")
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    return out.splitlines(), err.splitlines()
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -611,27 +583,22 @@ def test_ctrl_c_ends_a_training_and_keeps_the_best(data, tmp_path, workers):
     process = start_training(data, "--workers", workers, *outputs)
     assert process.stdout.readline().startswith("epoch   1")
     time.sleep(0.2)
-    interrupt(process)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     out, err = finish(process)
     assert process.returncode == 130
     content = json.loads(report.read_text())
-    last = len(content["epochs"])
+    last, best = len(content["epochs"]), content["best_epoch"]
     assert content["interrupted"]
-    assert 1 <= content["best_epoch"] <= last < 100_000
+    assert 1 <= best <= last < 100_000
     assert f"interrupted after epoch {last}" in out
-    best = content["best_epoch"]
     assert f"weights of epoch {best} (best on val), over sampled neighbours:" in out
     assert out[-1].startswith("memory")
-    assert err == [
-        f"graphzero: interrupted after epoch {last}: evaluating the best weights "
-        f"(Ctrl-C again ends this)",
-        "graphzero: interrupted",
-    ]
+    assert err[0].startswith(f"graphzero: interrupted after epoch {last}: evaluating the best")
+    assert err[1:] == ["graphzero: interrupted"]
     assert set(content["splits"]) == {"train", "val"}
-    assert torch.load(model, weights_only=True)["epoch"] == content["best_epoch"]
-    with np.load(predictions) as found:
-        assert found["node_id"].tolist() == list(range(20))
-    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+    assert torch.load(model, weights_only=True)["epoch"] == best
+    assert len(np.load(predictions)["node_id"]) == 20
+    assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
 
 
 def test_a_kill_at_any_time_leaves_the_best_model_so_far(data, tmp_path):
@@ -669,7 +636,7 @@ def temporary(tmp_path, tmp_path_factory, monkeypatch):
     return tmp_path
 
 
-def test_demo_runs_and_leaves_nothing(temporary, capfd):
+def test_demo_runs_and_leaves_only_what_it_is_told_to(temporary, capfd):
     assert run("demo", *SMALL) == 0
     out, err = capfd.readouterr()
     assert "training on 600 nodes" in out
@@ -678,9 +645,6 @@ def test_demo_runs_and_leaves_nothing(temporary, capfd):
     assert out.splitlines()[-1].startswith("memory")
     assert err == ""
     assert list(temporary.iterdir()) == []
-
-
-def test_demo_keeps_what_it_is_told_to(temporary, capfd):
     assert run("demo", *SMALL, "-q", "--epochs", 1, "--dir", temporary / "mine") == 0
     assert "epoch   1" not in capfd.readouterr().out
     with gz.open(temporary / "mine" / "dataset") as ds:
