@@ -31,6 +31,7 @@ def build_typed(folder: Path) -> Path:
             CITES: rng.integers(0, PAPERS, (2, 400)),
         },
         splits={"train": {"paper": rng.permutation(PAPERS)[:40]}, "odd": {"author": [1, 2]}},
+        time_attrs="y",
     ).close()
     return folder
 

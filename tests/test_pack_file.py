@@ -162,7 +162,7 @@ def test_other_seeds_and_datasets_are_named(typed: Path, tmp_path: Path) -> None
         changed = {"edge_index": ds[WRITES].edge_index, "edge_attr": np.ones((300, 2), np.float32)}
         nodes = {"paper": papers, "author": {"x": ds["author"].x}}
         edges: Any = {WRITES: changed, CITES: ds[CITES].edge_index}
-        gz.build(tmp_path / "data", nodes=nodes, edges=edges).close()
+        gz.build(tmp_path / "data", nodes=nodes, edges=edges, time_attrs="y").close()
     message = r"with other inputs: author__writes__paper.edge_attr \([^,]*, now [^,]*\): give"
     with gz.open(tmp_path / "data") as other, pytest.raises(ValueError, match=message):
         gz.PackedDataset(other, out, SEEDS["typed"])
@@ -223,18 +223,16 @@ def test_nothing_is_replaced_unasked(
     assert not staged_in(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_bad_choices_are_named(ds: Any, tmp_path: Path) -> None:
+    options: Any
+    for options, message in (
         ({"epochs": 0}, "epochs must be at least 1"),
         ({"first_epoch": -1}, "first_epoch must be at least 0"),
         ({"resident": 1.5}, "fraction from 0 to 1"),
         ({"batch_size": 1000, "drop_last": True}, "seeds for at least one batch"),
-    ],
-)
-def test_bad_choices_are_named(ds: Any, tmp_path: Path, options: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make(ds, tmp_path / "p.gd", IDS, **options)
+    ):
+        with pytest.raises(ValueError, match=message):
+            make(ds, tmp_path / "p.gd", IDS, **options)
     assert not list(tmp_path.iterdir())
 
 

@@ -1,4 +1,4 @@
-"""`graphzero.pyg.from_data`: what of a PyG graph is stored, kept or refused."""
+"""`graphzero.pyg.from_data`: what of a graph is stored, kept or refused; batches of loaders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pyg = pytest.importorskip("torch_geometric")
 import torch_geometric.transforms as T  # noqa: E402
 from torch_geometric.data import Data, HeteroData, InMemoryDataset  # noqa: E402
 
-from graphzero.pyg import NeighborLoader, from_data  # noqa: E402
+from graphzero.pyg import LinkNeighborLoader, NeighborLoader, from_data  # noqa: E402
 
 WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
 
@@ -74,12 +74,11 @@ def test_what_moves_and_drives_is_named(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:Sparse")
 def test_a_transposed_adjacency_matrix_is_read_with_its_values(tmp_path):
-    data = make_data()
-    edges = torch.unique(data.edge_index, dim=1)
+    edges = torch.unique(make_data().edge_index, dim=1)
     values = torch.arange(edges.shape[1]).float()
     # rows are targets
-    data.adj_t = torch.sparse_coo_tensor(edges.flip(0), values, (60, 60)).to_sparse_csr()
-    del data.edge_index
+    matrix = torch.sparse_coo_tensor(edges.flip(0), values, (60, 60)).to_sparse_csr()
+    data = Data(adj_t=matrix, num_nodes=60)
     with from_data(data, tmp_path / "store") as ds:
         assert torch.equal(ds.edge_index[:, ds.edge_weight.argsort()], edges)
     data.adj_t = torch.sparse_coo_tensor(edges, torch.ones(edges.shape[1], 2), (60, 60, 2))
@@ -226,6 +225,30 @@ def test_what_was_read_again_and_again_is_not_kept(tmp_path):
         kept[0] = 7
         with pytest.raises(ValueError, match="data.y was edited"):
             list(NeighborLoader(data, [2], [1]))
+
+
+def test_what_belongs_to_the_graph_does_not_hide_a_field_of_the_batch(tmp_path):
+    data = make_data()
+    data.edge_label_index, data.batch_size = data.edge_index[:, :50], 3
+    with from_data(data, tmp_path / "links") as ds:
+        (batch,) = LinkNeighborLoader(ds, [2], edge_label_index=ds.edge_label_index, batch_size=50)
+        assert batch.edge_label_index.shape == (2, 50)
+        assert batch.batch_size == 50
+        assert "edge_label_index" not in next(iter(NeighborLoader(ds, [2], batch_size=5)))
+
+
+def test_no_rank_is_left_seeds_that_were_not_given_to_it(tmp_path, monkeypatch):
+    """As in PyG, each process has all the seeds that it was given, without being asked."""
+    with from_data(make_data(), tmp_path / "store") as ds:
+        monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+        monkeypatch.setattr(torch.distributed, "get_world_size", lambda group=None: 2)
+        monkeypatch.setattr(torch.distributed, "get_rank", lambda group=None: 1)
+        how = {"num_neighbors": [2], "input_nodes": torch.arange(40), "batch_size": 8}
+        assert sum(batch.batch_size for batch in NeighborLoader(ds, **how)) == 40
+        dealt = NeighborLoader(ds, **how, distributed=True, even=False, seed=0)
+        assert sum(batch.batch_size for batch in dealt) == 16
+        with pytest.raises(ValueError, match="distributed"):
+            iter(gz.NeighborLoader(ds, **how))
 
 
 # --- graphs with types

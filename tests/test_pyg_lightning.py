@@ -129,39 +129,29 @@ def test_seeds_of_a_typed_graph_are_given_with_their_type(tmp_path):
         assert len(data.predict_dataloader().dataset) == 20
 
 
-class DDPStrategy:
-    """What a data module asks Lightning's own."""
-
-    def broadcast(self, value):
-        return value
-
-
-class FSDPStrategy(DDPStrategy):
-    pass
-
-
 @pytest.mark.parametrize(
     ("strategy", "layer", "even"),
     [
-        (DDPStrategy(), "Linear", False),
-        (DDPStrategy(), "BatchNorm1d", True),
-        (FSDPStrategy(), "Linear", True),
+        ("DDPStrategy", torch.nn.Linear(3, 3), False),
+        ("DDPStrategy", torch.nn.BatchNorm1d(3), True),
+        ("FSDPStrategy", torch.nn.Linear(3, 3), True),
     ],
 )
 def test_ranks_that_wait_for_each_other_get_equally_many_batches(store, strategy, layer, even):
-    sizes = (3, 3) if layer == "Linear" else (3,)
-    model = getattr(torch.nn, layer)(*sizes)
+    of_lightning = type(strategy, (), {"broadcast": lambda self, value: value})()
+    trainer = SimpleNamespace(world_size=2, strategy=of_lightning, lightning_module=layer)
+    how = {"num_neighbors": [2], "batch_size": 8}
     with gz.open(store) as ds:
-        module = DataModule(ds, num_neighbors=[2], batch_size=8)
-        module.trainer = SimpleNamespace(world_size=2, strategy=strategy, lightning_module=model)
+        module, chosen = (
+            DataModule(ds, **how),
+            DataModule(ds, eval_loader_kwargs={"even": 7}, **how),
+        )
+        module.trainer = chosen.trainer = trainer
         loaders = [module.train_dataloader(), module.val_dataloader(), module.test_dataloader()]
         assert [loader._source.ranks.distributed for loader in loaders] == [True] * 3
         assert [loader._source.ranks.even for loader in loaders] == [True, even, even]
-        chosen = DataModule(
-            ds, num_neighbors=[2], batch_size=8, eval_loader_kwargs={"even": not even}
-        )
-        chosen.trainer = module.trainer
-        assert chosen.val_dataloader()._source.ranks.even is not even
+        with pytest.raises(ValueError, match="even must be True or False, not 7"):
+            chosen.val_dataloader()
 
 
 def test_one_seed_serves_every_loader(store):

@@ -36,17 +36,11 @@ OPTIONS = {"epochs": 4, "batch_size": 256, "hidden": 16, "fanouts": [4, -1], "se
 
 
 @pytest.fixture(scope="module")
-def communities(tmp_path_factory):
+def ds(tmp_path_factory):
     """1,500 nodes in four classes, which features alone hardly tell apart."""
     folder = tmp_path_factory.mktemp("communities")
     files = write_demo(folder, num_nodes=1500, num_edges=15_000, dim=16, num_classes=4)
-    gz.build(folder / "data", **files, directed=False).close()
-    return folder / "data"
-
-
-@pytest.fixture
-def ds(communities):
-    with gz.open(communities) as dataset:
+    with gz.build(folder / "data", **files, directed=False) as dataset:
         yield dataset
 
 
@@ -89,11 +83,6 @@ def make(folder, name, **parts):
 # --- the model
 
 
-def a_batch(ds, fanouts):
-    batches = gz.NeighborDataset(ds, ds.splits["train"], fanouts, batch_size=50, shuffle=True)
-    return next(iter(DataLoader(batches, batch_size=None, collate_fn=gz.Collate(ds))))
-
-
 def naive_layer(layer, x, edge_index):
     rows = []
     for node in range(x.shape[0]):
@@ -105,7 +94,7 @@ def naive_layer(layer, x, edge_index):
 
 @pytest.mark.parametrize("fanouts", [[4], [5, 3], [3, -1, 2]])
 def test_the_trimmed_forward_equals_naive_layers_over_everything(ds, fanouts):
-    batch = a_batch(ds, fanouts)
+    batch = next(iter(gz.NeighborLoader(ds, fanouts, "train", batch_size=50, shuffle=True)))
     torch.manual_seed(0)
     model = GraphSAGE(16, 8, 4, len(fanouts)).eval()
     trimmed, _ = trainer.forward_seeds(model, batch)
@@ -213,35 +202,31 @@ def test_datasets_that_cannot_be_trained_on(tmp_path, parts, message):
         train(bad, epochs=1)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"num_classes": 2}, "label 3 is not below num_classes=2"),
-        ({"fanouts": [-2]}, "fanout must be a positive"),
-        ({"fanouts": []}, "fanouts must name at least one"),
-        ({"hidden": 0}, "hidden must be at least 1"),
-        ({"epochs": 0}, "epochs must be at least 1"),
-        ({"batch_size": 0}, "batch_size must be at least 1"),
-        ({"lr": -1.0}, "learning rate"),  # torch says the rest
-    ],
-)
-def test_options_out_of_range(ds, options, message):
-    parts = (ds.graph, ds.features, ds.labels, ds.splits)
-    given = gz.Dataset(*parts, num_classes=options.pop("num_classes", None))
-    with pytest.raises(ValueError, match=message):
-        train(given, **options)
+def test_options_out_of_range(ds):
+    few = gz.Dataset(ds.graph, ds.features, ds.labels, ds.splits, num_classes=2)
+    for given, options, message in (
+        (few, {}, "label 3 is not below num_classes=2"),
+        (ds, {"fanouts": [-2]}, "fanout must be a positive"),
+        (ds, {"fanouts": []}, "fanouts must name at least one"),
+        (ds, {"hidden": 0}, "hidden must be at least 1"),
+        (ds, {"epochs": 0}, "epochs must be at least 1"),
+        (ds, {"lr": -1.0}, "learning rate"),  # torch says the rest
+    ):
+        with pytest.raises(ValueError, match=message):
+            train(given, **options)
 
 
-def build_real(real_data, name, folder):
-    source = real_data / name
+@pytest.fixture
+def cora(real_data, tmp_path):
+    source = real_data / "cora"
     files = [source / file for file in ("edges.csv", "features.npy", "labels.npy")]
     splits = {split: source / f"{split}_idx.npy" for split in ("train", "val", "test")}
-    return gz.build(folder / name, *files, splits, directed=False)
+    with gz.build(tmp_path / "cora", *files, splits, directed=False) as dataset:
+        yield dataset
 
 
-def test_cora(real_data, tmp_path):
-    with build_real(real_data, "cora", tmp_path) as cora:
-        accuracies = [train(cora, seed=seed).splits["test"].accuracy for seed in range(3)]
+def test_cora(cora):
+    accuracies = [train(cora, seed=seed).splits["test"].accuracy for seed in range(3)]
     assert np.mean(accuracies) >= 0.78
 
 
@@ -255,22 +240,20 @@ def own_memory():
 
 
 @pytest.mark.no_asan  # keeps freed memory in quarantine
-def test_memory_does_not_grow_over_epochs(real_data, tmp_path):
-    with build_real(real_data, "cora", tmp_path) as cora:
-        batches = gz.NeighborDataset(
-            cora, fanouts=[10, 10], batch_size=1024, shuffle=True, num_threads=1
-        )
-        loader = DataLoader(batches, batch_size=None, collate_fn=gz.Collate(cora))
-        _, idle_before = _core.pool_state()  # of earlier tests
-        for epoch in range(101):
-            batches.set_epoch(epoch)
-            assert sum(batch.batch_size for batch in loader) == cora.num_nodes
-            # How many blocks wait to be used again depends on how the threads have met.
-            _, idle = _core.pool_state()
-            if epoch == 0:
-                warm = own_memory() - idle
-        assert own_memory() - idle - warm < 5_000_000
-        assert idle - idle_before < 4 * cora.num_nodes * cora.features.row_bytes
+def test_memory_does_not_grow_over_epochs(cora):
+    how = {"fanouts": [10, 10], "batch_size": 1024, "shuffle": True, "num_threads": 1}
+    batches = gz.NeighborDataset(cora, **how)
+    loader = DataLoader(batches, batch_size=None, collate_fn=gz.Collate(cora))
+    _, idle_before = _core.pool_state()  # of earlier tests
+    for epoch in range(101):
+        batches.set_epoch(epoch)
+        assert sum(batch.batch_size for batch in loader) == cora.num_nodes
+        # How many blocks wait to be used again depends on how the threads have met.
+        _, idle = _core.pool_state()
+        if epoch == 0:
+            warm = own_memory() - idle
+    assert own_memory() - idle - warm < 5_000_000
+    assert idle - idle_before < 4 * cora.num_nodes * cora.features.row_bytes
 
 
 # --- the saved model, and predictions
@@ -278,8 +261,7 @@ def test_memory_does_not_grow_over_epochs(real_data, tmp_path):
 
 def scores_of(unknown, model, seeds):
     """Class scores of seeds in this order, by a loop of one's own."""
-    batches = gz.NeighborDataset(unknown, seeds, [4, -1], batch_size=256, seed=3)
-    loader = DataLoader(batches, batch_size=None, collate_fn=gz.Collate(unknown))
+    loader = gz.NeighborLoader(unknown, [4, -1], seeds, batch_size=256, seed=3)
     with torch.no_grad():
         return torch.cat([trainer.forward_seeds(model, batch)[0] for batch in loader])
 
@@ -319,7 +301,6 @@ def test_a_better_epoch_is_saved_when_it_ends(unknown, tmp_path):
     [
         (lambda data: b"", ""),
         (lambda data: data[: len(data) // 2], ""),
-        (lambda data: b"not a model", ""),
         (lambda data: data.replace(b"graphzero.GraphSAGE", b"Graphzero.GraphSAGE"), ""),
         ([1, 2], ""),
         ({"format": None, "weights": torch.ones(2)}, "format"),
@@ -328,7 +309,6 @@ def test_a_better_epoch_is_saved_when_it_ends(unknown, tmp_path):
         ({"fanouts": [3]}, "one fanout for each layer"),
         ({"fanouts": [3, -2]}, "a fanout must be a positive"),
         ({"state_dict": {"x": torch.ones(2)}}, "Error.s. in loading state_dict"),
-        ({"state_dict": 7}, "state_dict"),
         ({"arguments": ARGUMENTS}, ""),  # takes no memory
     ],
 )
@@ -615,28 +595,22 @@ def test_a_kill_at_any_time_leaves_the_best_model_so_far(data, tmp_path):
 SMALL = ["--nodes", "600", "--edges", "5000", "--dim", "8", "--classes", "3"]
 
 
-@pytest.mark.parametrize(
-    ("sizes", "message"),
-    [
+def test_sizes_out_of_range(tmp_path):
+    for sizes, message in (
         ({"num_edges": -1}, "num_edges must be at least 1"),
         ({"num_nodes": 3, "num_classes": 4}, "num_classes .*3.*, not 4"),
         ({"num_classes": 1}, "num_classes .*2.*, not 1"),
-    ],
-)
-def test_sizes_out_of_range(tmp_path, sizes, message):
-    with pytest.raises(ValueError, match=message):
-        write_demo(tmp_path, **sizes)
+    ):
+        with pytest.raises(ValueError, match=message):
+            write_demo(tmp_path, **sizes)
 
 
-@pytest.fixture
-def temporary(tmp_path, tmp_path_factory, monkeypatch):
+def test_demo_runs_and_leaves_only_what_it_is_told_to(
+    tmp_path, tmp_path_factory, monkeypatch, capfd
+):
     # torch makes a cache in the temporary folder when its optimizers are first used
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("inductor")))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path
-
-
-def test_demo_runs_and_leaves_only_what_it_is_told_to(temporary, capfd):
     assert run("demo", *SMALL) == 0
     out, err = capfd.readouterr()
     assert "training on 600 nodes" in out
@@ -644,9 +618,9 @@ def test_demo_runs_and_leaves_only_what_it_is_told_to(temporary, capfd):
     assert "test  accuracy 0." in out
     assert out.splitlines()[-1].startswith("memory")
     assert err == ""
-    assert list(temporary.iterdir()) == []
-    assert run("demo", *SMALL, "-q", "--epochs", 1, "--dir", temporary / "mine") == 0
+    assert list(tmp_path.iterdir()) == []
+    assert run("demo", *SMALL, "-q", "--epochs", 1, "--dir", tmp_path / "mine") == 0
     assert "epoch   1" not in capfd.readouterr().out
-    with gz.open(temporary / "mine" / "dataset") as ds:
+    with gz.open(tmp_path / "mine" / "dataset") as ds:
         assert (ds.num_nodes, ds.num_classes, set(ds.splits)) == (600, 3, {"train", "val", "test"})
         assert ds.graph.num_input_edges == 5000
