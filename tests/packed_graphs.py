@@ -31,6 +31,7 @@ def build_typed(folder: Path) -> Path:
             CITES: rng.integers(0, PAPERS, (2, 400)),
         },
         splits={"train": {"paper": rng.permutation(PAPERS)[:40]}, "odd": {"author": [1, 2]}},
+        time_attrs="y",
     ).close()
     return folder
 
@@ -74,9 +75,10 @@ def rows_of(batches: Any, epoch: int) -> list[Any]:
 
 def content_of(sampled: Any) -> dict[str, Any]:
     found = {str(key): (rows.shape, rows.tobytes()) for key, rows in sampled.rows.items()}
-    n_id = sampled.subgraph.n_id
-    by_type = n_id if isinstance(n_id, dict) else {"": n_id}
-    return {**found, **{f"n_id {kind}": ids.tobytes() for kind, ids in by_type.items()}}
+    for name in ("n_id", "edge_index", "e_id"):
+        for kind, ids in getattr(sampled.by_type, name).items():
+            found[f"{name} {kind}"] = None if ids is None else ids.tobytes()
+    return {**found, "input_id": sampled.input_id.tobytes()}
 
 
 def rewrite(source: Path, out: Path, **changed: Any) -> None:

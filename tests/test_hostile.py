@@ -225,11 +225,11 @@ def test_hostile_options_of_packs(text):
 @pytest.mark.parametrize("name", ["num_seeds", "batch_size", "first_epoch", "epochs", "seed"])
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), 10**400, -1, "1", True, None])
 def test_hostile_numbers_in_packs(manifest, tmp_path, name, value):
-    from graphzero.packs.pack_file import PackInfo, open_pack
+    from graphzero.packs.pack_file import Pack, PackInfo
 
     with gz.open(manifest.parent) as ds:
         gz.pack(ds, tmp_path / "p.gd", [0, 1, 2], [1], epochs=1, batch_size=2, resident=0)
-    with open_pack(tmp_path / "p.gd").store as store:
+    with Pack(tmp_path / "p.gd").store as store:
         content = json.loads(store.read_section("pack_options").tobytes())
     (content if name in content else content["options"])[name] = value
     if (name, value) == ("seed", 10**400) or (name, value) == ("seed", -1):

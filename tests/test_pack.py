@@ -2,136 +2,290 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import files
 import numpy as np
 import pytest
+from cli_program import run
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from packed_graphs import (
+    PARTS,
+    SAMPLING,
+    SEEDS,
+    build_typed,
+    build_untyped,
+    content_of,
+    make,
+    rows_of,
+)
 
 import graphzero as gz
 from graphzero.io import plan as io_plan
 from graphzero.io.memory import BUDGET
 from graphzero.io.prefetch import direct_reader
-from graphzero.packs.pack_file import open_pack
+from graphzero.packs.pack_file import Pack, open_parts
 from graphzero.sampling.order import num_batches
-from graphzero.store.format import read_file
+from graphzero.store.format import read_file, read_header
 
-pytest.importorskip("torch")
-pytestmark = pytest.mark.no_asan  # Python, over code that runs there in test_row_io
+torch = pytest.importorskip("torch")
+pytestmark = [  # Python, over code that runs under the sanitizers in test_row_io
+    pytest.mark.no_asan,
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
+]
 
-NODES, DIM, BATCH = 6000, 64, 32  # 256 bytes a row
-SEEDS = np.random.default_rng(3).integers(0, NODES, 150)  # some repeated, a short last batch
-SEEDS[5:9] = SEEDS[0]
-SAMPLING = {"batch_size": BATCH, "shuffle": True, "seed": 5}
-FANOUTS = [6, 4]
-EPOCHS = range(2, 5)
+
+@pytest.fixture(scope="module")
+def typed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_typed(tmp_path_factory.mktemp("graph") / "data")
+
+
+@pytest.fixture(scope="module")
+def untyped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_untyped(tmp_path_factory.mktemp("graph") / "data")
+
+
+@pytest.fixture(params=["typed", "untyped"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def ds(kind: str, request: pytest.FixtureRequest) -> Any:
+    with gz.open(request.getfixturevalue(kind)) as ds:
+        yield ds
+
+
+def plain_of(ds: Any, seeds: Any, **options: Any) -> gz.NeighborDataset:
+    return gz.NeighborDataset(ds, seeds, [4, 3], **{**SAMPLING, **options})
+
+
+def random_typed(seed: int, num_types: int, num_edge_types: int) -> dict[str, Any]:
+    """Arguments of a build: attributes of any dtype and shape, some large enough to be packed."""
+    rng = np.random.default_rng(seed)
+    counts = {f"type {i}": int(rng.integers(5, 50)) for i in range(num_types)}
+    nodes: dict[str, Any] = {name: {"num_nodes": count} for name, count in counts.items()}
+    for name, count in [*counts.items()][::2]:
+        nodes[name] |= {
+            "x": rng.random((count, int(rng.integers(1, 40))), np.float32),
+            "y": rng.integers(-1, 5, count),
+            "image": rng.integers(0, 255, (count, 8, 3, 4), np.uint8),
+            "wide": rng.random((count, 20)).astype(np.float16),
+        }
+    edges: dict[Any, Any] = {}
+    for i in range(num_edge_types):
+        source, target = map(str, rng.choice(list(counts), 2))
+        number = int(rng.integers(0, 200)) * int(rng.random() < 0.9)
+        ends = [rng.integers(0, counts[end], number) for end in (source, target)]
+        content: dict[str, Any] = {"edge_index": np.stack(ends)}
+        if i % 2 == 0:
+            content |= {"w": rng.random(number), "edge_attr": rng.random((number, 3), np.float32)}
+        if i % 3 == 0:
+            content["matrix"] = rng.integers(0, 9, (number, 2, 2))
+        edges[source, f"relation {i}", target] = content
+    attrs = ["w"] if any("w" in content for content in edges.values()) else []
+    return {"nodes": nodes, "edges": edges, "weight_attrs": attrs}
+
+
+CASES = st.tuples(
+    *(st.integers(0, 10_000), st.integers(1, 4), st.integers(1, 6)),
+    *(st.sampled_from(["hot", "input"]), st.sampled_from([0, 0.4, 1.0]), st.booleans()),
+    st.sampled_from(["none", "willneed", "pread", "uring", "auto"]),
+)
+
+
+@settings(max_examples=15, deadline=None)
+@example((0, 3, 6, "hot", 0.4, False, "pread"))
+@example((3, 1, 2, "input", 0, True, "willneed"))
+@given(CASES)
+def test_packed_batches_of_typed_graphs_are_those_of_the_loader(
+    tmp_path_factory: pytest.TempPathFactory, case: Any
+) -> None:
+    seed, num_types, num_edge_types, order, resident, weighted, strategy = case
+    folder = tmp_path_factory.mktemp("typed")
+    arguments = random_typed(seed, num_types, num_edge_types)
+    with gz.build(folder / "data", order=order, **arguments) as ds:
+        given = ("type 0", np.random.default_rng(seed).integers(0, ds["type 0"].num_nodes, 20))
+        options: dict[str, Any] = {"weighted": weighted and bool(arguments["weight_attrs"])}
+        fanouts: Any = {next(iter(ds.edges)): [3, 0], "default": [2, 2]}
+        plain = gz.NeighborDataset(ds, given, fanouts, **SAMPLING, **options)
+        how = {"epochs": 2, "first_epoch": 1, "resident": resident, **SAMPLING, **options}
+        out = gz.pack(ds, folder / "p.gd", given, fanouts, **how)
+        packed = gz.PackedDataset(ds, out, given, prefetch=gz.Prefetch(strategy))
+        large = {
+            key
+            for key, source in plain.row_sources(0).items()
+            if source.num_bytes
+            and (key[0] in ds.edges or source.store.row_bytes >= 64 or key[1] == "x")
+            if key[1] != "w"  # is in the graph file
+        }
+        assert set(packed._packs) == large
+        for epoch in (1, 2):
+            assert rows_of(packed, epoch) == rows_of(plain, epoch)
+        for path in Pack(out).files:
+            assert run("verify", path, "--quiet") == 0
+        del plain, packed
+
+
+def loaded(batches: Any, workers: int = 0, method: str = "fork") -> list[dict[str, Any]]:
+    """Batches of epoch 0, or of the epoch that was chosen, as DataLoader workers make them."""
+    if batches.epoch == 0:
+        batches.set_epoch(0)
+    how: Any = {"num_workers": workers, "multiprocessing_context": method if workers else None}
+    return list(torch.utils.data.DataLoader(batches, None, collate_fn=content_of, **how))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_workers_ranks_and_resuming(ds: Any, kind: str, tmp_path: Path, workers: int) -> None:
+    """The worker that resumes is spawned."""
+    seeds = SEEDS[kind]
+    out = make(ds, tmp_path / "p.gd", seeds, resident=0.3)
+    plain = plain_of(ds, seeds)
+    packed = gz.PackedDataset(ds, out, seeds)
+    assert list(packed._packs) == PARTS[kind]
+    expected = loaded(plain)
+    assert len(expected) == 6
+    assert loaded(packed, workers) == expected
+    for rank in range(2):
+        of_rank = gz.PackedDataset(ds, out, seeds, rank=rank, world_size=2, even=False)
+        assert loaded(of_rank, workers) == expected[rank::2]
+    packed.set_epoch(2)  # packed epoch 0
+    iterator = iter(packed)
+    for _ in range(2):
+        next(iterator)
+    state = json.loads(json.dumps(packed.state_after(2)))
+    again = gz.PackedDataset(ds, out, seeds)
+    again.resume(state)
+    assert again.epoch == 2
+    assert loaded(again, workers // 2, "spawn") == expected[2:]
+    with pytest.raises(ValueError, match=r"other options: packed_epochs \(\[0, 2\], now None\)"):
+        plain.resume(state)  # its epoch 2 would be another
+
+
+def test_every_row_comes_from_the_pack(ds: Any, kind: str, tmp_path: Path) -> None:
+    """Marked rows: of the resident prefix once, of the batches as often as they occur."""
+    out = make(ds, tmp_path / "p.gd", SEEDS[kind], resident=0.3)
+    packs = open_parts(out)
+    assert any(pack.info.resident_rows for pack in packs.values())
+    for path in Pack(out).files:
+        section = read_header(path).find("rows")
+        assert section is not None
+        with open(path, "r+b") as file:
+            file.seek(section.offset)
+            file.write(b"\x01" * section.length)
+    packed = gz.PackedDataset(ds, out, SEEDS[kind], prefetch=gz.Prefetch("pread"))
+    for before, now in zip(plain_of(ds, SEEDS[kind]), packed, strict=True):
+        for key, rows in now.rows.items():
+            if key in packs:
+                assert set(rows.tobytes()) <= {1}
+            else:
+                np.testing.assert_array_equal(rows, before.rows[key])
+    small = {"typed": {("paper", "y")}, "untyped": {"y", "edge_weight"}}[kind]
+    assert set(now.rows) - set(packs) == small
+
+
+def test_gather_chooses_what_is_packed_and_what_is_read(ds: Any, kind: str, tmp_path: Path) -> None:
+    out = make(ds, tmp_path / "p.gd", SEEDS[kind], gather=["edge_attr", "y"])
+    assert [path.name for path in tmp_path.iterdir()] == ["p.gd"]
+    packed = gz.PackedDataset(ds, out, SEEDS[kind])
+    assert list(packed._packs) == [PARTS[kind][-1]]
+    assert rows_of(packed, 1) == rows_of(plain_of(ds, SEEDS[kind]), 1)
+    few = gz.PackedDataset(ds, out, SEEDS[kind], gather=["x"])
+    for sampled in few:
+        assert {key if kind == "untyped" else key[1] for key in sampled.rows} == {"x"}
+    with pytest.raises(ValueError, match="nothing to pack: it takes features, other attributes"):
+        make(ds, tmp_path / "q.gd", SEEDS[kind], gather=["y"])
+
+
+def test_times_of_typed_seeds(typed: Path, tmp_path: Path) -> None:
+    seeds, times = SEEDS["typed"], np.arange(37) % 4
+    with gz.open(typed) as ds:
+        out = make(ds, tmp_path / "p.gd", seeds, input_time=times)
+        packed = gz.PackedDataset(ds, out, seeds, input_time=times)
+        assert rows_of(packed, 1) == rows_of(plain_of(ds, seeds, input_time=times), 1)
+        with pytest.raises(ValueError, match="packed with other inputs: times_crc"):
+            gz.PackedDataset(ds, out, seeds)
+        del packed
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"replace": True}, {"labor": True, "drop_last": True}, {"disjoint": True, "shuffle": False}],
+)
+def test_options_are_the_packs_and_later_epochs_are_packed_ones_again(
+    untyped: Path, tmp_path: Path, options: Any
+) -> None:
+    with gz.open(untyped) as ds:
+        seeds = [3, 5, 3, *range(30)]  # some repeated
+        out = make(ds, tmp_path / "p.gd", seeds, epochs=3, first_epoch=2, **options)
+        plain, packed = plain_of(ds, seeds, **options), gz.PackedDataset(ds, out, seeds)
+        assert len(packed) == len(plain)
+        expected = {epoch: rows_of(plain, epoch) for epoch in (2, 3, 4)}
+        for epoch, of in ((2, 2), (3, 3), (5, 2), (7, 4), (0, 3), (302, 2)):
+            assert packed.sampled_epoch(epoch) == of
+            assert rows_of(packed, epoch) == expected[of]
+            assert packed.epoch == epoch + 1  # the next pass is the next epoch
+        del plain, packed
+
+
+# --- a larger graph, whose batches are many pages
+
+
+NODES, DIM = 6000, 64  # 256 bytes a row
+MANY = np.random.default_rng(3).integers(0, NODES, 150)
+LARGER = {**SAMPLING, "batch_size": 32}
 # less than rows, topology and batches take, and an iteration itself
 MEMORY = io_plan.ITERATION_BYTES + 1_400_000
 
 
-def write_dataset(folder):
-    rng = np.random.default_rng(0)
-    files.write_dataset(
-        folder,
-        files.random_edges(NODES, 60_000),
-        NODES,
-        features=rng.standard_normal((NODES, DIM)).astype(np.float32),
-        labels=rng.integers(0, 5, NODES),
-        order="hot",
-    )
-
-
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def larger(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("packed") / "data"
-    write_dataset(folder)
-    return folder
-
-
-@pytest.fixture(scope="module", params=[0, 0.3, 1.0])
-def packed(request, folder, tmp_path_factory):
-    """(folder, pack); nothing, a part and all of the rows are resident."""
-    out = tmp_path_factory.mktemp("pack") / "p.gd"
+    rows = np.random.default_rng(0).standard_normal((NODES, DIM)).astype(np.float32)
+    files.write_dataset(
+        folder, files.random_edges(NODES, 60_000), NODES, features=rows, order="hot"
+    )
     with gz.open(folder) as ds:
-        make_pack(ds, out, resident=request.param)
-    return folder, out
+        yield ds
 
 
-def make_pack(ds, out, seeds=SEEDS, **options):
-    given = {"epochs": len(EPOCHS), "first_epoch": EPOCHS[0], **SAMPLING, **options}
-    return gz.pack(ds, out, seeds, FANOUTS, **given)
-
-
-def fingerprint(batch):
-    tensors = [batch.n_id, batch.edge_index, batch.e_id, batch.input_id, batch.x, batch.y]
-    return b"".join(tensor.numpy().tobytes() for tensor in tensors if tensor is not None)
-
-
-def epoch_of(batches, epoch):
-    batches.set_epoch(epoch)
-    collate = gz.Collate(batches.dataset)
-    return [fingerprint(collate(sampled)) for sampled in batches]
-
-
-@pytest.fixture(scope="module")
-def expected(folder):
-    """Fingerprints of the batches of each packed epoch."""
-    plain = gz.NeighborDataset(gz.open(folder), SEEDS, FANOUTS, **SAMPLING)
-    return {epoch: epoch_of(plain, epoch) for epoch in EPOCHS}
-
-
-@pytest.mark.parametrize(
-    ("strategy", "lookahead"),
-    [("none", 0), ("willneed", 3), ("pread", 0), ("uring", 3), ("auto", 1)],
-)
-def test_every_strategy_gives_the_same_bytes(packed, expected, strategy, lookahead):
-    folder, out = packed
-    files.drop_from_cache(out)
-    prefetch = gz.Prefetch(strategy, lookahead=lookahead)
-    batches = gz.PackedDataset(gz.open(folder), out, SEEDS, prefetch=prefetch)
-    assert len(batches) == 5
-    for epoch in EPOCHS:
-        assert epoch_of(batches, epoch) == expected[epoch]
-
-
-def test_the_file_holds_the_rows_of_each_batch(packed):
+@pytest.mark.parametrize("resident", [0, 0.3, 1.0])
+def test_the_file_holds_the_rows_of_each_batch(larger: Any, tmp_path: Path, resident: Any) -> None:
     """Read by the pure-Python reader, and compared with what a sampler and an array say."""
-    folder, out = packed
-    ds = gz.open(folder)
+    out = make(larger, tmp_path / "p.gd", MANY, resident=resident, **LARGER)
     header, arrays = read_file(out)
-    pack = open_pack(out)
-    resident = pack.info.resident_rows
-    assert header.num_nodes == pack.store.num_nodes
+    resident = Pack(out).info.resident_rows
     rows, offsets = arrays["rows"].reshape(-1, DIM), arrays["batch_offsets"]
-    stored = ds.features.get_tensor(stored_order=True)
+    stored = larger.features.get_tensor(stored_order=True)
     np.testing.assert_array_equal(rows[:resident], stored[:resident])
-    plain = gz.NeighborDataset(ds, SEEDS, FANOUTS, gather=(), **SAMPLING)
+    plain = plain_of(larger, MANY, gather=(), **LARGER)
     at = 0
-    for epoch in EPOCHS:
+    for epoch in range(2):
         plain.set_epoch(epoch)
         for sampled in plain:
             wanted = sampled.subgraph.stored_id
             wanted = wanted[wanted >= resident]
             np.testing.assert_array_equal(rows[offsets[at] : offsets[at + 1]], stored[wanted])
             at += 1
-    assert at == len(offsets) - 1 == len(EPOCHS) * num_batches(len(SEEDS), BATCH, False)
-    assert offsets[-1] == len(rows)
+    assert at == len(offsets) - 1 == 2 * num_batches(len(MANY), 32, False)
+    assert offsets[-1] == len(rows) == header.num_nodes
 
 
-def test_a_packed_batch_is_one_run(folder, tmp_path):
+def test_a_packed_batch_is_one_run(larger: Any, tmp_path: Path) -> None:
     """Its bytes and the pages at both ends, in reads of 64 KiB."""
-    ds = gz.open(folder)
-    out = make_pack(ds, tmp_path / "p.gd", resident=0)
-    pack = open_pack(out)
-    batches = gz.PackedDataset(ds, out, SEEDS, prefetch=gz.Prefetch("pread"))
-    plain = gz.NeighborDataset(ds, SEEDS, FANOUTS, prefetch=gz.Prefetch("pread"), **SAMPLING)
-    for each in (batches, plain):
-        each.set_epoch(2)
+    out = make(larger, tmp_path / "p.gd", MANY, resident=0, **LARGER)
+    batches = gz.PackedDataset(larger, out, MANY, prefetch=gz.Prefetch("pread"))
+    plain = plain_of(larger, MANY, prefetch=gz.Prefetch("pread"), **LARGER)
     for packed, unpacked in zip(batches, plain, strict=True):
         row_bytes = len(packed.subgraph.n_id) * DIM * 4
         assert row_bytes / 4096 <= packed.stats.pages_missed <= row_bytes / 4096 + 2
         assert unpacked.stats.pages_missed > 2 * packed.stats.pages_missed
+    pack = Pack(out)
     reader = direct_reader(pack.store, "pread", 2)
     for begin, end in zip(pack.offsets[:-1], pack.offsets[1:], strict=True):
         _, pages, reads = reader.fetch(np.arange(begin, end)).counts
@@ -139,28 +293,29 @@ def test_a_packed_batch_is_one_run(folder, tmp_path):
     reader.close()
 
 
-def test_resident_rows_are_those_of_the_plan(folder, expected, tmp_path):
+def test_resident_rows_are_those_of_the_plan(larger: Any, tmp_path: Path) -> None:
     """All that was left out of the batches; less where memory, or the user, allows less."""
-    ds = gz.open(folder)
     head = 3072  # whole pages
-    out = make_pack(ds, tmp_path / "p.gd", resident=head * DIM * 4)
-    assert open_pack(out).info.resident_rows == head
+    out = make(larger, tmp_path / "p.gd", MANY, resident=head * DIM * 4, **LARGER)
+    assert Pack(out).info.resident_rows == head
+    plain = plain_of(larger, MANY, **LARGER)
+    expected = [rows_of(plain, epoch) for epoch in range(2)]
 
-    def rows_kept(wanted, strategy="pread", **prefetch):
-        prefetch = gz.Prefetch(strategy, lookahead=0, **prefetch)
-        batches = gz.PackedDataset(ds, out, SEEDS, prefetch=prefetch)
-        assert epoch_of(batches, 2) == expected[2]
-        row_bytes = batches._pack.store.row_bytes
+    def rows_kept(wanted: Any, strategy: str = "pread", **prefetch: Any) -> Any:
+        batches = gz.PackedDataset(
+            larger, out, MANY, prefetch=gz.Prefetch(strategy, lookahead=0, **prefetch)
+        )
+        assert rows_of(batches, 0) == expected[0]
         with closing(iter(batches)) as iterator:
             io = next(iterator).stats.io
             (lease,) = BUDGET.leases
             deadline = time.monotonic() + 20  # rows are kept in the background
             while True:
-                rows = lease.prefixes[-1].kept_bytes // row_bytes
+                rows = lease.prefixes[-1].kept_bytes // (DIM * 4)
                 if wanted(rows) or time.monotonic() > deadline:
                     break
                 time.sleep(0.01)
-        assert epoch_of(batches, 3) == expected[3]
+        assert rows_of(batches, 1) == expected[1]
         assert wanted(rows)
         return io
 
@@ -174,47 +329,17 @@ def test_resident_rows_are_those_of_the_plan(folder, expected, tmp_path):
     assert "for resident rows" in io
 
 
-def test_later_epochs_are_packed_ones_again(packed, expected):
-    folder, out = packed
-    batches = gz.PackedDataset(gz.open(folder), out, SEEDS)
-    for epoch, of in ((5, 2), (7, 4), (0, 3), (1, 4), (302, 2)):
-        assert batches.sampled_epoch(epoch) == of
-        assert epoch_of(batches, epoch) == expected[of]
-        assert batches.epoch == epoch + 1  # the next pass is the next epoch
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"replace": True}, {"labor": True, "drop_last": True}, {"disjoint": True, "shuffle": False}],
-)
-def test_sampling_options_are_the_packs(folder, tmp_path, options):
-    ds = gz.open(folder)
-    out = make_pack(ds, tmp_path / "p.gd", resident=0.1, **options)
-    plain = gz.NeighborDataset(ds, SEEDS, FANOUTS, **{**SAMPLING, **options})
-    batches = gz.PackedDataset(ds, out, SEEDS)
-    assert epoch_of(batches, 2) == epoch_of(plain, 2)
-    assert len(batches) == len(plain)
-
-
-def test_features_beside_a_graph_in_another_order(folder, tmp_path):
+def test_features_beside_a_graph_in_another_order(larger: Any, tmp_path: Path) -> None:
     """An .npy, whose head is not that of the graph's order."""
-    with gz.open(folder) as whole:
-        np.save(tmp_path / "x.npy", whole.features[:])
-    ds = gz.Dataset(gz.Graph(folder / "graph.gl"), gz.FeatureStore(tmp_path / "x.npy"))
-    out = make_pack(ds, tmp_path / "p.gd", resident=0.2)
-    plain = gz.NeighborDataset(ds, SEEDS, FANOUTS, **SAMPLING)
-
-    def xs(batches):
-        return [sampled.rows["x"].tobytes() for sampled in batches]
-
-    batches = gz.PackedDataset(ds, out, SEEDS, prefetch=gz.Prefetch("pread"))
-    for each in (batches, plain):
-        each.set_epoch(3)
-    assert xs(batches) == xs(plain)
+    np.save(tmp_path / "x.npy", larger.features[:])
+    ds = gz.Dataset(larger.graph, gz.FeatureStore(tmp_path / "x.npy"))
+    out = make(ds, tmp_path / "p.gd", MANY, resident=0.2, **LARGER)
+    batches = gz.PackedDataset(ds, out, MANY, prefetch=gz.Prefetch("pread"))
+    assert rows_of(batches, 1) == rows_of(plain_of(ds, MANY, **LARGER), 1)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.float64, gz.BFLOAT16])
-def test_a_vector_of_any_dtype_is_packed(tmp_path, dtype):
+def test_a_vector_of_any_dtype_is_packed(tmp_path: Path, dtype: Any) -> None:
     """Rows shorter and longer than those of other tests, and one-dimensional features."""
     values = np.random.default_rng(0).integers(-100, 100, NODES)
     values = values.astype(np.uint16 if dtype == gz.BFLOAT16 else dtype).view(dtype)
@@ -222,12 +347,11 @@ def test_a_vector_of_any_dtype_is_packed(tmp_path, dtype):
         tmp_path / "data", files.random_edges(NODES, 20_000), NODES, features=values, order="hot"
     )
     ds = gz.open(tmp_path / "data")
-    out = make_pack(ds, tmp_path / "p.gd", resident=100)
-    for sampled in gz.PackedDataset(ds, out, SEEDS, prefetch=gz.Prefetch("pread")):
+    out = make(ds, tmp_path / "p.gd", MANY, resident=100)
+    for sampled in gz.PackedDataset(ds, out, MANY, prefetch=gz.Prefetch("pread")):
         assert sampled.rows["x"].dtype == dtype
         np.testing.assert_array_equal(sampled.rows["x"], values[sampled.subgraph.n_id])
-    converted = gz.PackedDataset(ds, out, SEEDS, feature_dtype="float32")
-    for sampled in converted:
+    for sampled in gz.PackedDataset(ds, out, MANY, feature_dtype="float32"):
         expected = ds.features.gather(sampled.subgraph.n_id, dtype="float32")
         np.testing.assert_array_equal(sampled.rows["x"], expected)
         assert sampled.rows["x"].dtype == np.float32

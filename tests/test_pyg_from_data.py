@@ -1,4 +1,4 @@
-"""`graphzero.pyg.from_data`: what of a PyG graph is stored, kept or refused."""
+"""`graphzero.pyg.from_data`: what of a graph is stored, kept or refused; batches of loaders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pyg = pytest.importorskip("torch_geometric")
 import torch_geometric.transforms as T  # noqa: E402
 from torch_geometric.data import Data, HeteroData, InMemoryDataset  # noqa: E402
 
-from graphzero.pyg import NeighborLoader, from_data  # noqa: E402
+from graphzero.pyg import LinkNeighborLoader, NeighborLoader, from_data  # noqa: E402
 
 WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
 
@@ -25,17 +25,13 @@ WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
 pytestmark = pytest.mark.no_asan
 
 
-def make_data(num_nodes=60, num_edges=400, seed=0):
-    rng = torch.Generator().manual_seed(seed)
-    masks = torch.randint(0, 3, (num_nodes,), generator=rng)
-    return Data(
-        x=torch.randn(num_nodes, 5, generator=rng),
-        edge_index=torch.randint(0, num_nodes, (2, num_edges), generator=rng),
-        y=torch.randint(0, 4, (num_nodes,), generator=rng),
-        train_mask=masks == 0,
-        val_mask=masks == 1,
-        test_mask=masks == 2,
-    )
+def make_data():
+    torch.manual_seed(0)
+    masks = torch.randint(0, 3, (60,))
+    data = Data(x=torch.randn(60, 5), y=torch.randint(0, 4, (60,)))
+    data.train_mask, data.val_mask, data.test_mask = masks == 0, masks == 1, masks == 2
+    data.edge_index = torch.randint(0, 60, (2, 400))
+    return data
 
 
 def test_numbers_that_batches_have_are_left_out_or_refused(tmp_path):
@@ -55,10 +51,7 @@ def test_numbers_that_batches_have_are_left_out_or_refused(tmp_path):
 
 def test_seed_edges_stay_in_memory_however_many_they_are(tmp_path):
     """RandomLinkSplit of a directed graph trains with as many seed edges as it has edges."""
-    data = make_data()
-    del data.y
-    split = T.RandomLinkSplit(0.1, 0.1, add_negative_train_samples=False)
-    train, _, _ = split(data)
+    train, _, _ = T.RandomLinkSplit(0.1, 0.1, add_negative_train_samples=False)(make_data())
     assert train.edge_label_index.shape == train.edge_index.shape
     with from_data(train, tmp_path / "store") as ds:
         assert torch.equal(ds.edge_label_index, train.edge_label_index)
@@ -81,14 +74,16 @@ def test_what_moves_and_drives_is_named(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:Sparse")
 def test_a_transposed_adjacency_matrix_is_read_with_its_values(tmp_path):
-    data = make_data()
-    edges = torch.unique(data.edge_index, dim=1)
+    edges = torch.unique(make_data().edge_index, dim=1)
     values = torch.arange(edges.shape[1]).float()
     # rows are targets
-    data.adj_t = torch.sparse_coo_tensor(edges.flip(0), values, (60, 60)).to_sparse_csr()
-    del data.edge_index
+    matrix = torch.sparse_coo_tensor(edges.flip(0), values, (60, 60)).to_sparse_csr()
+    data = Data(adj_t=matrix, num_nodes=60)
     with from_data(data, tmp_path / "store") as ds:
         assert torch.equal(ds.edge_index[:, ds.edge_weight.argsort()], edges)
+    data.adj_t = torch.sparse_coo_tensor(edges, torch.ones(edges.shape[1], 2), (60, 60, 2))
+    with from_data(data, tmp_path / "store") as ds:
+        assert ds.edge_attr.shape == (edges.shape[1], 2)
 
 
 def test_ids_of_splits_and_many_splits_at_once(tmp_path):
@@ -114,7 +109,7 @@ def test_ids_of_splits_and_many_splits_at_once(tmp_path):
         from_data(data, tmp_path / "other")
 
 
-class OneGraph(InMemoryDataset):
+class Graphs(InMemoryDataset):
     def __init__(self, graphs):
         super().__init__()
         self.data, self.slices = self.collate(graphs)
@@ -122,21 +117,25 @@ class OneGraph(InMemoryDataset):
 
 def test_a_dataset_of_one_graph_is_that_graph(tmp_path):
     data = make_data()
-    with from_data(OneGraph([data]), tmp_path / "store") as ds:
+    with from_data(Graphs([data]), tmp_path / "store") as ds:
         assert torch.equal(ds.x, data.x)
     with pytest.raises(ValueError, match=r"2 graphs.*from_data\(dataset\[0\], path\)"):
-        from_data(OneGraph([data, data]), tmp_path / "store")
+        from_data(Graphs([data, data]), tmp_path / "store")
 
 
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("titles", ["a"] * 60, "titles .* is list, which cannot be stored.*remove it"),
-        ("codes", np.array(["a"] * 60), "codes .* an array of <U1"),
+        ("titles", ["a"] * 60, "titles .* is a list, which cannot be stored.*remove it"),
+        ("codes", np.array(["a"] * 60), "codes .* is a ndarray, which cannot"),
         ("x", torch.eye(60).to_sparse(), "x is a sparse tensor.*to_dense"),
         ("x", torch.zeros(59, 2), "x of shape .59, 2. has not one row for each of the 60 nodes"),
         ("edge_attr", torch.zeros(3, 2), "edge_attr .* each of the 400 edges"),
-        ("node_index", torch.zeros(2, 60), "node_index .* last axis"),
+        (
+            "node_index",
+            torch.zeros(2, 60),
+            "node_index of shape .2, 60. has not one row .*transpose",
+        ),
         ("edge_index", torch.zeros(3, 5, dtype=torch.int64), "edge_index must have shape"),
     ],
 )
@@ -181,22 +180,9 @@ def test_graphzero_alone_imports_neither_torch_nor_pyg(tmp_path):
     code = (
         "import sys, graphzero, graphzero.pyg\n"
         "heavy = {'torch', 'torch_geometric', 'lightning', 'pyarrow', 'psutil', 'matplotlib'}\n"
-        "assert not heavy & set(sys.modules)\n"
-        "print(sorted(graphzero.pyg.__all__))\n"
+        "assert 'from_data' in graphzero.pyg.__all__ and not heavy & set(sys.modules)\n"
     )
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "from_data" in done.stdout
-
-
-def test_negative_weights_are_an_attribute_that_drives_nothing(tmp_path):
-    data = make_data()
-    data.edge_weight = torch.randn(400)
-    with from_data(data, tmp_path / "store") as ds:
-        assert torch.equal(ds.edge_weight, data.edge_weight)
-        with pytest.raises(ValueError, match="weights"):
-            gz.NeighborSampler(ds.graph, [3], weighted=True)
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
 
 
 def test_edits_in_place_of_what_is_stored_are_an_error_and_copies_are_not(tmp_path):
@@ -241,15 +227,28 @@ def test_what_was_read_again_and_again_is_not_kept(tmp_path):
             list(NeighborLoader(data, [2], [1]))
 
 
-def test_edits_of_one_type_are_named(tmp_path):
-    graph = HeteroData()
-    graph["a"].x, graph["a", "to", "a"].edge_index = torch.ones(4, 2), torch.tensor([[0], [1]])
-    with from_data(graph, tmp_path / "store") as data:
-        loader = NeighborLoader(data, [2], "a", batch_size=2)
-        assert len(list(loader)) == 2
-        data.x_dict["a"][0] = 7
-        with pytest.raises(ValueError, match=r"data\['a'\]\.x was edited"):
-            list(loader)
+def test_what_belongs_to_the_graph_does_not_hide_a_field_of_the_batch(tmp_path):
+    data = make_data()
+    data.edge_label_index, data.batch_size = data.edge_index[:, :50], 3
+    with from_data(data, tmp_path / "links") as ds:
+        (batch,) = LinkNeighborLoader(ds, [2], edge_label_index=ds.edge_label_index, batch_size=50)
+        assert batch.edge_label_index.shape == (2, 50)
+        assert batch.batch_size == 50
+        assert "edge_label_index" not in next(iter(NeighborLoader(ds, [2], batch_size=5)))
+
+
+def test_no_rank_is_left_seeds_that_were_not_given_to_it(tmp_path, monkeypatch):
+    """As in PyG, each process has all the seeds that it was given, without being asked."""
+    with from_data(make_data(), tmp_path / "store") as ds:
+        monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+        monkeypatch.setattr(torch.distributed, "get_world_size", lambda group=None: 2)
+        monkeypatch.setattr(torch.distributed, "get_rank", lambda group=None: 1)
+        how = {"num_neighbors": [2], "input_nodes": torch.arange(40), "batch_size": 8}
+        assert sum(batch.batch_size for batch in NeighborLoader(ds, **how)) == 40
+        dealt = NeighborLoader(ds, **how, distributed=True, even=False, seed=0)
+        assert sum(batch.batch_size for batch in dealt) == 16
+        with pytest.raises(ValueError, match="distributed"):
+            iter(gz.NeighborLoader(ds, **how))
 
 
 # --- graphs with types
@@ -257,13 +256,22 @@ def test_edits_of_one_type_are_named(tmp_path):
 
 @pytest.fixture
 def typed():
-    rng = torch.Generator().manual_seed(0)
     data = HeteroData()
-    data["paper"].x = torch.rand(60, 6, generator=rng)
-    data["paper"].train_mask = torch.rand(60, generator=rng) < 0.5
-    data[CITES].edge_index = torch.randint(0, 60, (2, 300), generator=rng)
-    data[CITES].edge_weight = torch.rand(300, generator=rng)
+    data["paper"].x, data["paper"].train_mask = torch.rand(60, 6), torch.rand(60) < 0.5
+    data[CITES].edge_index, data[CITES].edge_weight = (
+        torch.randint(0, 60, (2, 300)),
+        torch.rand(300),
+    )
     return data
+
+
+def test_edits_of_one_type_are_named(typed, tmp_path):
+    with from_data(typed, tmp_path / "store") as data:
+        loader = NeighborLoader(data, [2], "paper", batch_size=2)
+        assert len(list(loader)) == 30
+        data.x_dict["paper"][0] = 7
+        with pytest.raises(ValueError, match=r"data\['paper'\]\.x was edited"):
+            list(loader)
 
 
 def test_times_of_nodes_drive_sampling_without_being_named(typed, tmp_path):
@@ -277,16 +285,17 @@ def test_times_of_nodes_drive_sampling_without_being_named(typed, tmp_path):
             assert batch[CITES].edge_weight.shape == batch[CITES].e_id.shape
 
 
-def test_weights_that_float32_would_change_drive_nothing(typed, tmp_path):
-    weights = torch.rand(300, dtype=torch.float64)
-    typed[CITES].edge_weight, seeds = weights, "paper"
+@pytest.mark.parametrize("weights", [torch.rand(300, dtype=torch.float64), -torch.ones(300)])
+def test_weights_that_cannot_be_drawn_by_drive_nothing(typed, tmp_path, weights):
+    typed[CITES].edge_weight = weights
     with from_data(typed, tmp_path / "store") as ds:
         assert torch.equal(ds[CITES].edge_weight, weights)
         with pytest.raises(ValueError, match="weight_attr='edge_weight'.*weight_attrs"):
-            NeighborLoader(ds, [4, 4], seeds, weight_attr="edge_weight")
-    with from_data(typed, tmp_path / "store", weight_attrs="edge_weight") as ds:
-        assert torch.equal(ds[CITES].edge_weight, weights.float())
-        next(iter(NeighborLoader(ds, [4, 4], seeds, weight_attr="edge_weight")))
+            NeighborLoader(ds, [4, 4], "paper", weight_attr="edge_weight")
+    if weights[0] >= 0:
+        with from_data(typed, tmp_path / "store", weight_attrs="edge_weight") as ds:
+            assert torch.equal(ds[CITES].edge_weight, weights.float())
+            next(iter(NeighborLoader(ds, [4, 4], "paper", weight_attr="edge_weight")))
 
 
 def test_graphs_without_edges_or_nodes_of_a_type_are_refused(tmp_path):

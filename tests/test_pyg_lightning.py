@@ -22,6 +22,10 @@ pytest.importorskip("torch_geometric")
 if importlib.util.find_spec("lightning") is None:
     pytest.skip("lightning is not installed", allow_module_level=True)
 
+import torch
+
+from graphzero.pyg import DataModule
+
 PROGRAM = Path(__file__).with_name("lightning_program.py")
 SPLITS = {"train": np.arange(0, 118), "val": np.arange(118, 200), "test": np.arange(200, 267)}
 
@@ -92,8 +96,6 @@ def test_every_stage_sees_its_nodes_and_an_epoch_is_resumed(store, tmp_path, dev
 
 
 def test_stages_without_seeds_are_left_out_or_refused(store):
-    from graphzero.pyg import DataModule
-
     with gz.open(store) as ds:
         module = DataModule(ds, num_neighbors=[2], batch_size=8)
         assert len(module.val_dataloader().dataset) == 82
@@ -105,27 +107,15 @@ def test_stages_without_seeds_are_left_out_or_refused(store):
         assert len(module.predict_dataloader().dataset) == 300
 
 
-def make_typed(tmp_path):
-    import torch
-    from torch_geometric.data import HeteroData
-
-    from graphzero.pyg import from_data
-
-    data = HeteroData()
-    data["paper"].x = torch.rand(90, 3)
-    for number, split in enumerate(("train", "val", "test")):
-        data["paper"][f"{split}_mask"] = torch.arange(90) % 3 == number
-    data["author"].x = torch.rand(20, 3)
-    data["author", "writes", "paper"].edge_index = torch.stack(
-        [torch.randint(0, 20, (300,)), torch.randint(0, 90, (300,))]
-    )
-    return from_data(data, tmp_path / "typed")
-
-
 def test_seeds_of_a_typed_graph_are_given_with_their_type(tmp_path):
-    from graphzero.pyg import DataModule
-
-    with make_typed(tmp_path) as ds:
+    ends = [np.arange(90) % 20, np.arange(90)]
+    rows = np.ones((20, 3), np.float32)
+    with gz.build(
+        tmp_path / "typed",
+        nodes={"paper": {"num_nodes": 90}, "author": {"x": rows}},
+        edges={("author", "writes", "paper"): ends},
+        splits={"val": {"paper": np.arange(30)}},
+    ) as ds:
         data = DataModule(
             ds,
             input_train_nodes=("author", np.array([4, 2])),
@@ -139,48 +129,32 @@ def test_seeds_of_a_typed_graph_are_given_with_their_type(tmp_path):
         assert len(data.predict_dataloader().dataset) == 20
 
 
-class DDPStrategy:
-    """What a data module asks Lightning's own."""
-
-    def broadcast(self, value):
-        return value
-
-
-class FSDPStrategy(DDPStrategy):
-    pass
-
-
 @pytest.mark.parametrize(
     ("strategy", "layer", "even"),
     [
-        (DDPStrategy(), "Linear", False),
-        (DDPStrategy(), "BatchNorm1d", True),
-        (FSDPStrategy(), "Linear", True),
+        ("DDPStrategy", torch.nn.Linear(3, 3), False),
+        ("DDPStrategy", torch.nn.BatchNorm1d(3), True),
+        ("FSDPStrategy", torch.nn.Linear(3, 3), True),
     ],
 )
 def test_ranks_that_wait_for_each_other_get_equally_many_batches(store, strategy, layer, even):
-    import torch
-
-    from graphzero.pyg import DataModule
-
-    sizes = (3, 3) if layer == "Linear" else (3,)
-    model = getattr(torch.nn, layer)(*sizes)
+    of_lightning = type(strategy, (), {"broadcast": lambda self, value: value})()
+    trainer = SimpleNamespace(world_size=2, strategy=of_lightning, lightning_module=layer)
+    how = {"num_neighbors": [2], "batch_size": 8}
     with gz.open(store) as ds:
-        module = DataModule(ds, num_neighbors=[2], batch_size=8)
-        module.trainer = SimpleNamespace(world_size=2, strategy=strategy, lightning_module=model)
+        module, chosen = (
+            DataModule(ds, **how),
+            DataModule(ds, eval_loader_kwargs={"even": 7}, **how),
+        )
+        module.trainer = chosen.trainer = trainer
         loaders = [module.train_dataloader(), module.val_dataloader(), module.test_dataloader()]
         assert [loader._source.ranks.distributed for loader in loaders] == [True] * 3
         assert [loader._source.ranks.even for loader in loaders] == [True, even, even]
-        chosen = DataModule(
-            ds, num_neighbors=[2], batch_size=8, eval_loader_kwargs={"even": not even}
-        )
-        chosen.trainer = module.trainer
-        assert chosen.val_dataloader()._source.ranks.even is not even
+        with pytest.raises(ValueError, match="even must be True or False, not 7"):
+            chosen.val_dataloader()
 
 
 def test_one_seed_serves_every_loader(store):
-    from graphzero.pyg import DataModule
-
     with gz.open(store) as ds:
         module = DataModule(ds, num_neighbors=[2], batch_size=8)
         first, second = (
@@ -193,12 +167,8 @@ def test_one_seed_serves_every_loader(store):
 
 
 def test_what_pyg_has_and_this_has_not(store):
-    from torch_geometric.data import Data
-
-    from graphzero.pyg import DataModule
-
     with gz.open(store) as ds:
-        with pytest.warns(UserWarning, match="shuffle= has no effect"):
+        with pytest.warns(UserWarning, match="shuffle=True.* ignored in .DataModule"):
             DataModule(ds, num_neighbors=[2], batch_size=8, shuffle=True)
         with pytest.raises(ValueError, match="loader='neighbor' is the only choice"):
             DataModule(ds, num_neighbors=[2], loader="full")
@@ -206,4 +176,4 @@ def test_what_pyg_has_and_this_has_not(store):
         with pytest.raises(TypeError, match="brings its own sampler: leave it out"):
             module.train_dataloader()
     with pytest.raises(TypeError, match="from_data"):
-        DataModule(Data(), num_neighbors=[2])
+        DataModule(torch.ones(2), num_neighbors=[2])

@@ -16,9 +16,11 @@ from torch_geometric.data import Data, HeteroData  # noqa: E402
 
 from graphzero.pyg import LinkNeighborLoader, NeighborLoader, from_data  # noqa: E402
 
-DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32]
-DTYPES += [torch.int16, torch.uint8, torch.bool]
+FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+DTYPES = [*FLOATS, torch.int64, torch.int32, torch.int16, torch.uint8, torch.bool]
 TYPES = [("a", "to", "b"), ("b", "back to", "a"), ("a", "to", "a"), ("a", "other", "a")]
+# What batches have besides the attributes of the graph.
+OF_BATCHES = {"n_id", "e_id", "input_id", "batch_size", "num_sampled_nodes", "num_sampled_edges"}
 
 # The C code that these loaders reach is sanitized by the tests of their open form.
 pytestmark = pytest.mark.no_asan
@@ -29,28 +31,22 @@ def numbers(rng, count, dtype, row_shape):
     return (values % 2 == 0) if dtype == torch.bool else values.to(dtype)
 
 
-attributes = st.dictionaries(
-    st.sampled_from(["height", "kind", "patches", "level"]),
-    st.tuples(st.sampled_from(DTYPES), st.sampled_from([(), (1,), (3,), (2, 2)])),
-    max_size=3,
-)
+def some(**names):
+    """Some of these attributes: each name with its dtypes and the shapes of its rows."""
+    options = {name: st.tuples(*map(st.sampled_from, of)) for name, of in names.items()}
+    return st.fixed_dictionaries({}, optional=options)
+
+
+NUMBERS = (torch.int64, torch.float32)
+any_of = (DTYPES, [(), (1,), (3,), (2, 2)])
+attributes = some(height=any_of, kind=any_of, patches=any_of)
 # What sampling could be driven by, in all dtypes that it could be confused by.
-driving = st.fixed_dictionaries(
-    {},
-    optional={
-        "edge_weight": st.tuples(st.sampled_from(DTYPES[:2] + DTYPES[4:6]), st.just(())),
-        "edge_time": st.tuples(st.sampled_from([torch.int64, torch.float32]), st.just(())),
-        "edge_attr": st.tuples(st.sampled_from(DTYPES), st.sampled_from([(), (2,)])),
-    },
+driving = some(
+    edge_weight=([*NUMBERS, torch.float64, torch.int32], [()]),
+    edge_time=(NUMBERS, [()]),
+    edge_attr=(DTYPES, [(), (2,)]),
 )
-of_nodes = st.fixed_dictionaries(
-    {},
-    optional={
-        "x": st.tuples(st.sampled_from(DTYPES[:4]), st.sampled_from([(3,), ()])),
-        "y": st.tuples(st.sampled_from([torch.int64, torch.float32]), st.sampled_from([(), (2,)])),
-        "time": st.tuples(st.just(torch.int64), st.just(())),
-    },
-)
+of_nodes = some(x=(FLOATS, [(3,), ()]), y=(NUMBERS, [(), (2,)]), time=([torch.int64], [()]))
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -60,9 +56,8 @@ def fill(store, rng, count, names):
 
 
 def edges(rng, count, sources, targets):
-    return torch.from_numpy(
-        np.stack([rng.integers(0, sources, count), rng.integers(0, targets, count)])
-    )
+    ends = [rng.integers(0, sources, count), rng.integers(0, targets, count)]
+    return torch.from_numpy(np.stack(ends))
 
 
 @st.composite
@@ -85,8 +80,7 @@ def hetero(draw):
     graph = HeteroData()
     for kind in ("a", "b"):
         nodes = draw(st.integers(1, 12))
-        fill(graph[kind], rng, nodes, draw(of_nodes))
-        fill(graph[kind], rng, nodes, draw(attributes))
+        fill(graph[kind], rng, nodes, {**draw(of_nodes), **draw(attributes)})
         if draw(st.booleans()):
             graph[kind].train_mask = numbers(rng, nodes, torch.bool, ())
         graph[kind].num_nodes = nodes
@@ -94,71 +88,52 @@ def hetero(draw):
         count = draw(st.integers(0, 25))
         ends = [graph[kind[end]].num_nodes for end in (0, 2)]
         graph[kind].edge_index = edges(rng, count, *ends)
-        fill(graph[kind], rng, count, draw(attributes))
-        fill(graph[kind], rng, count, draw(driving))
+        fill(graph[kind], rng, count, {**draw(attributes), **draw(driving)})
     return graph
 
 
-def check_rows(part, given, ids, count, chosen=()):
+def check_rows(part, given, ids, count):
     """Every attribute of a part of a batch is that of its nodes or edges in the input."""
     for name in given.keys():  # noqa: SIM118 - PyG iterates over the values
         if name in ("edge_index", "num_nodes") or given[name].shape[:1] != (count,):
             continue
-        expected = given[name][ids]
-        assert torch.equal(part[name].to(expected.dtype), expected), name
-        assert part[name].dtype == expected.dtype or name in chosen, name
+        assert torch.equal(part[name], given[name][ids]), name
+        assert part[name].dtype == given[name].dtype, name
+    assert {*part.keys()} - OF_BATCHES <= {*given.keys(), "num_nodes"}
 
 
-def parts_of(graph):
-    """(source type, target type, nodes, edges) of all edge types; of a Data, one without types."""
-    if isinstance(graph, Data):
-        return [(None, lambda batch: (batch, batch, batch))]
-    return [
-        (kind, lambda batch, kind=kind: (batch[kind[0]], batch[kind], batch[kind[2]]))
-        for kind in graph.edge_types
-    ]
-
-
-def check_all(graph, stored, chosen=()):
+def check_all(graph, stored):
     """All nodes as seeds and all their neighbours: every edge comes once, at its target."""
-    kinds = [None] if isinstance(graph, Data) else graph.node_types
-    seen = {kind: [] for kind, _ in parts_of(graph)}
-    for node_type in kinds:
-        loader = NeighborLoader(
-            stored, num_neighbors=[-1], input_nodes=node_type, batch_size=5, shuffle=True, seed=1
-        )
-        for batch in loader:
+    is_typed = isinstance(graph, HeteroData)
+    seen = [[] for _ in graph.edge_stores]
+    for kind in graph.node_types if is_typed else [None]:
+        how = {"input_nodes": kind, "batch_size": 5, "shuffle": True, "seed": 1}
+        for batch in NeighborLoader(stored, num_neighbors=[-1], **how):
             assert type(batch) is type(graph)
-            for one in kinds:
-                part, given = (batch, graph) if one is None else (batch[one], graph[one])
-                check_rows(part, given, part.n_id, given.num_nodes)
-            for kind, find in parts_of(graph):
-                source, part, target = find(batch)
-                given = graph if kind is None else graph[kind]
-                ends = torch.stack(
-                    [source.n_id[part.edge_index[0]], target.n_id[part.edge_index[1]]]
-                )
-                assert torch.equal(ends, given.edge_index[:, part.e_id])
-                if kind is not None or given.num_edges != given.num_nodes:
-                    check_rows(part, given, part.e_id, given.num_edges, chosen)
-                seen[kind] += part.e_id.tolist()
-    for kind, positions in seen.items():
-        number = (graph if kind is None else graph[kind]).num_edges
-        assert sorted(positions) == list(range(number)), kind
+            for part, of in zip(batch.node_stores, graph.node_stores, strict=True):
+                check_rows(part, of, part.n_id, of.num_nodes)
+            for i, part in enumerate(batch.edge_stores):
+                of, key = graph.edge_stores[i], part._key
+                source, target = (batch[key[0]], batch[key[2]]) if is_typed else (batch, batch)
+                rows = [source.n_id[part.edge_index[0]], target.n_id[part.edge_index[1]]]
+                assert torch.equal(torch.stack(rows), of.edge_index[:, part.e_id])
+                if is_typed or graph.num_edges != graph.num_nodes:
+                    check_rows(part, of, part.e_id, of.num_edges)
+                seen[i] += part.e_id.tolist()
+    for positions, of in zip(seen, graph.edge_stores, strict=True):
+        assert sorted(positions) == list(range(of.num_edges))
 
 
-def check_whole(graph, stored, chosen=()):
+def check_whole(graph, stored):
     """What `from_data` returns answers with the input."""
-    kinds = [None] if isinstance(graph, Data) else [*graph.node_types, *graph.edge_types]
-    for kind in kinds:
-        given, found = (graph, stored) if kind is None else (graph[kind], stored[kind])
-        for name in given.keys():  # noqa: SIM118
+    for of in graph.stores:
+        found = stored if of._key is None else stored[of._key]
+        for name in of.keys():  # noqa: SIM118
             if name == "num_nodes":
-                assert found.num_nodes == given.num_nodes
-                continue
-            whole = getattr(found, name)
-            assert torch.equal(whole.to(given[name].dtype), given[name]), name
-            assert whole.dtype == given[name].dtype or name in chosen, name
+                assert found.num_nodes == of.num_nodes
+            else:
+                assert torch.equal(found[name], of[name]), name
+                assert found[name].dtype == of[name].dtype, name
 
 
 SLOW = settings(
@@ -187,21 +162,17 @@ def test_seed_edges_and_their_negatives_are_of_their_type(graph, which, rng, tmp
     kind = graph.edge_types[which % len(graph.edge_types)]
     given = graph[kind].edge_index
     with from_data(graph, tmp_path / "store") as stored:
-        loader = LinkNeighborLoader(
-            stored,
-            num_neighbors=[2, 2],
-            edge_label_index=(kind, given),
-            edge_label=torch.arange(given.shape[1]),
-            batch_size=4,
-            seed=rng,
-        )
+        how = {"num_neighbors": [2, 2], "batch_size": 4, "seed": rng}
+        labels = torch.arange(given.shape[1])
         at = 0
-        for batch in loader:
+        for batch in LinkNeighborLoader(
+            stored, edge_label_index=(kind, given), edge_label=labels, **how
+        ):
             pairs = batch[kind].edge_label_index
             ends = torch.stack([batch[kind[0]].n_id[pairs[0]], batch[kind[2]].n_id[pairs[1]]])
             assert torch.equal(ends, given[:, at : at + 4])
             assert batch[kind].edge_label.tolist() == list(range(at, at + ends.shape[1]))
             at += ends.shape[1]
-            for one in graph.node_types:
-                check_rows(batch[one], graph[one], batch[one].n_id, graph[one].num_nodes)
+            for part, of in zip(batch.node_stores, graph.node_stores, strict=True):
+                check_rows(part, of, part.n_id, of.num_nodes)
         assert at == given.shape[1]

@@ -83,6 +83,10 @@ def test_seeds_have_the_times_of_their_own_nodes(tmp_path, has_types):
         (batch,) = gz.NeighborLoader(ds, [-1], given, **how)
         assert (batch["user"] if has_types else batch).seed_time.tolist() == [1, 2, 3, 4]
         if has_types:
+            (every,) = gz.NeighborLoader(ds, [-1], "user", time_attr="joined", batch_size=USERS)
+            np.testing.assert_array_equal(every["user"].seed_time, joined)
+            knows = parts()[1]
+            assert every[KNOWS].num_edges == (joined[knows[0]] <= joined[knows[1]]).sum() > 0
             with pytest.raises(ValueError, match="'film' do not have it: give input_time"):
                 gz.NeighborLoader(ds, [2], "film", time_attr="joined")
 

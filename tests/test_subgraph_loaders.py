@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -30,18 +29,14 @@ SAINT = {
 }
 
 
-def make_data():
+@pytest.fixture(scope="module")
+def data():
     torch.manual_seed(0)
     edges = to_undirected(torch.randint(0, NODES - 5, (2, 400)))  # five nodes without edges
     data = Data(x=torch.arange(NODES).float().view(-1, 1), y=torch.arange(NODES) % 7)
     data.edge_index, data.edge_attr = edges, torch.arange(edges.shape[1])
     data.train_mask = torch.rand(NODES) < 0.5
     return data
-
-
-@pytest.fixture(scope="module")
-def data():
-    return make_data()
 
 
 @pytest.fixture(scope="module", params=["hot", pytest.param("input", marks=pytest.mark.extended)])
@@ -119,58 +114,57 @@ def test_random_nodes(ds, data):
     assert sorted(node for part in parts[0] for node in part) == list(range(NODES))
 
 
-def check_clusters_of_a_ring(tmp_path, **options):
-    ring = torch.randperm(NODES)
-    edges = torch.cat([torch.stack([ring, ring.roll(1)]), torch.arange(NODES).expand(2, -1)], 1)
-    graph = Data(edge_index=edges, num_nodes=NODES)  # one direction, and self-loops
-    with pyg.from_data(graph, tmp_path / "ring") as ds:
-        clusters = list(pyg.ClusterData(ds, 6, **options))
-    assert {len(one.n_id) for one in clusters} <= {19, 20, 21}
-    assert sum(one.num_edges for one in clusters) > NODES + NODES * 2 / 3  # a sixth at random
-
-
-@pytest.mark.extended
-@pytest.mark.parametrize("recursive", [False, True])
-def test_clusters_of_metis(tmp_path, monkeypatch, recursive):
-    pytest.importorskip("pymetis")
-    check_clusters_of_a_ring(tmp_path, recursive=recursive)
-    monkeypatch.setattr(subgraph_loaders, "available_memory", lambda: 1000)
-    monkeypatch.setattr(subgraph_loaders, "_CHUNK", 1)
-    with pytest.warns(UserWarning, match="METIS.* takes about .* of which 1.0 kB are available"):
-        check_clusters_of_a_ring(tmp_path, recursive=recursive)
-
-
-def test_clusters(ds, data, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pymetis", None)  # as if it were not installed
-    with pytest.warns(UserWarning, match="breadth-first .*METIS.*pymetis"):
-        clusters = pyg.ClusterData(ds, 8, save_dir=str(tmp_path))
-    again = pyg.ClusterData(ds, 8, save_dir=str(tmp_path))  # without a warning
-    assert [one.n_id.tolist() for one in clusters] == [one.n_id.tolist() for one in again]
-    assert max(len(one.n_id) for one in clusters) == NODES // 8
+def test_clusters_that_are_given(ds, data, monkeypatch):
+    cluster = torch.arange(NODES) * 7 % 8
+    clusters = pyg.ClusterData(ds, cluster)
+    for i, one in enumerate(clusters):
+        check(one, data, (cluster == i).nonzero().view(-1))
+    assert len(clusters) == clusters.num_parts == i + 1 == 8
     loader = pyg.ClusterLoader(clusters, batch_size=3, shuffle=True)
     nodes = torch.cat([batch.n_id for batch in loader])
     assert sorted(nodes.tolist()) == list(range(NODES))
     for batch in loader:
         check(batch, data, batch.n_id)
         assert torch.equal(batch.train_mask, data.train_mask[batch.n_id])
-    with pytest.warns(UserWarning, match="METIS"):
-        check_clusters_of_a_ring(tmp_path)
-    for parts in (8, 8, 9):  # PyG's positions
-        with nullcontext() if parts == 8 else pytest.raises(ValueError, match="of other options"):
-            pyg.ClusterData(ds, parts, False, str(tmp_path), "of_mine.pt")
-    assert (tmp_path / "of_mine.pt").exists()
-    with pytest.raises(TypeError, match="keep no edges to others"):
-        pyg.ClusterData(ds, 8, keep_inter_cluster_edges=True)
+    monkeypatch.setitem(sys.modules, "pymetis", None)  # as if it were not installed
+    for arguments, error, message in (
+        ((ds, 8), ImportError, "pip install pymetis, use RandomNodeLoader, or give num_parts"),
+        ((ds, cluster[1:]), ValueError, f"num_parts has {NODES - 1} of {NODES} nodes"),
+        ((ds, cluster - 1), IndexError, "num_parts"),
+        ((ds, 8, False, None, None, True, True), TypeError, "keep no edges to others"),
+    ):
+        with pytest.raises(error, match=message):
+            pyg.ClusterData(*arguments)
     with pytest.raises(TypeError, match="ClusterData"):
         pyg.ClusterLoader(ds)
-    other = make_data()
-    other.edge_index = other.edge_index[:, :-2]
-    other.edge_attr = other.edge_attr[:-2]
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("recursive", [False, True])
+def test_clusters_of_metis(tmp_path, monkeypatch, recursive):
+    pytest.importorskip("pymetis")
+    ring = torch.randperm(NODES)
+    edges = torch.cat([torch.stack([ring, ring.roll(1)]), torch.arange(NODES).expand(2, -1)], 1)
+    graph = Data(edge_index=edges, num_nodes=NODES)  # one direction, and self-loops
+    folder = str(tmp_path)
+    with pyg.from_data(graph, tmp_path / "ring") as ds:
+        clusters = list(pyg.ClusterData(ds, 6, recursive, folder))
+        assert {len(one.n_id) for one in clusters} <= {19, 20, 21}
+        assert sum(one.num_edges for one in clusters) > NODES + NODES * 2 / 3  # a sixth at random
+        monkeypatch.setattr(subgraph_loaders, "available_memory", lambda: 1000)
+        again = pyg.ClusterData(ds, 6, recursive, folder)
+        assert [one.n_id.tolist() for one in clusters] == [one.n_id.tolist() for one in again]
+        with pytest.raises(MemoryError, match="METIS takes .* 1.0 kB are .*: use RandomNodeLoader"):
+            pyg.ClusterData(ds, 6, recursive)
+        (name,) = (path.name for path in tmp_path.glob("*.pt"))
+        with pytest.raises(ValueError, match="of another graph or of other options"):
+            pyg.ClusterData(ds, 5, recursive, folder, name)
+    graph.edge_index = edges[:, 1:]
     with (
-        pyg.from_data(other, tmp_path / "other") as changed,
+        pyg.from_data(graph, tmp_path / "other") as ds,
         pytest.raises(ValueError, match="of another graph"),
     ):
-        pyg.ClusterData(changed, 8, save_dir=str(tmp_path))
+        pyg.ClusterData(ds, 6, recursive, folder)
 
 
 @pytest.mark.parametrize("kind", SAINT)
@@ -187,7 +181,8 @@ def test_saint_batches_and_their_normalization(ds, data, kind, monkeypatch):
     assert np.mean(estimates) == pytest.approx(reached.sum().item() / NODES, rel=0.03)
     # edges: how often their sources were sampled, over how often they were
     sets = loader._source
-    counted = _CountedSets(ds, 40, sets.draw, sets.num_words, seed=~3, batch_size=1, gather=[])
+    draws = sets.draw, sets.num_words
+    counted = _CountedSets(ds, 40, draws, seed=~3, batch_size=1, gather=[])
     nodes, edges, taken = torch.zeros(NODES), torch.zeros(data.num_edges), 0
     while taken < 150 * NODES:
         for sampled in counted:

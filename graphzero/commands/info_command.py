@@ -20,7 +20,7 @@ from graphzero.graph.stores import EdgeStore, NodeStore
 from graphzero.graph.user_input import NodeTexts
 from graphzero.io.prefetch import Prefetch
 from graphzero.loader.arguments import suitable_memory
-from graphzero.packs.pack_file import OPTIONS, open_pack, open_parts, pack_files, source_name
+from graphzero.packs.pack_file import OPTIONS, Pack, open_parts, source_name
 from graphzero.store.format import DTYPES, FLAG_TYPED, dtype_name, read_header
 from graphzero.store.manifest import EdgeChanges, read_manifest
 from graphzero.store.mapped_file import resident_bytes
@@ -68,7 +68,7 @@ def _describe(path: str) -> dict[str, Any]:
     with closing(FeatureStore(path)) as store:
         content = {"path": path, "rows": _rows(store), "files": _files([path])}
     if any(section["name"] == OPTIONS for section in content["files"][0]["sections"]):
-        content |= {"pack": _pack(path), "files": _files(pack_files(path))}
+        content |= {"pack": _pack(path), "files": _files(Pack(path).files)}
     return content
 
 
@@ -147,12 +147,12 @@ def _lists(graph: Graph) -> dict[str, Any]:
 
 
 def _pack(path: str) -> dict[str, Any]:
-    pack = open_pack(path)
     attributes, resident = {}, 0
-    packs = open_parts(pack) if pack.info.parts else {pack.info.source: pack}
+    packs = open_parts(path)
+    pack = next(iter(packs.values()))
     for source, part in packs.items():
         with closing(part.store):
-            resident += part.resident_bytes
+            resident += part.info.resident_rows * part.store.row_bytes
             attributes[source_name(source)] = _rows(part.store)
     batches = len(pack.offsets) - 1
     more = {"batches": batches, "attributes": attributes, "resident_bytes": resident}

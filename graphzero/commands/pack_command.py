@@ -11,7 +11,7 @@ from graphzero.commands.parsing import add_batch_options, add_option, shows_prog
 from graphzero.graph.dataset import open_dataset
 from graphzero.io.prefetch import Prefetch
 from graphzero.loader.arguments import seeds_of_split
-from graphzero.packs.pack_file import pack_files
+from graphzero.packs.pack_file import Pack
 from graphzero.units import format_bytes
 
 HELP = (
@@ -72,6 +72,6 @@ def run(args: argparse.Namespace) -> int:
             **{name: getattr(args, name) for name in _OF_PACK},
             progress=shows_progress(args),
         )
-    size = format_bytes(sum(map(os.path.getsize, pack_files(path))))
+    size = format_bytes(sum(map(os.path.getsize, Pack(path).files)))
     print(f"{args.out}: {size}, in {time.perf_counter() - started:.1f} s")
     return 0

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from graphzero.commands.parsing import add_option, shows_progress
 from graphzero.graph.dataset import Dataset, open_dataset
-from graphzero.packs.pack_file import pack_files
+from graphzero.packs.pack_file import Pack
 from graphzero.report.readings import format_memory
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file
 
@@ -136,7 +136,7 @@ def train_and_print(ds: Dataset, args: argparse.Namespace) -> None:
     from graphzero.loader.epochs import launched_processes  # torch takes long to import
     from graphzero.training.trainer import train
 
-    pack_inputs = [] if args.pack is None else pack_files(args.pack)
+    pack_inputs = [] if args.pack is None else Pack(args.pack).files
     check_output_options(args, [*files_of_dataset(ds.paths), *pack_inputs])
     if (count := launched_processes()) > 1:
         raise ValueError(

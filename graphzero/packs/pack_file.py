@@ -5,7 +5,6 @@ The first file names the others, which stand beside it.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -24,7 +23,8 @@ from graphzero.sampling.order import num_batches
 from graphzero.units import as_count
 
 OPTIONS, OFFSETS = "pack_options", "batch_offsets"
-_VERSIONS = (1, 2)  # version 1 has the features "x", in one file
+# What the checks of options of a file may raise.
+_NOT_READ = (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError)
 _SAMPLING = tuple(each.name for each in fields(Sampling))
 # What counts batches and rows, and the least that it may be.
 _COUNTS = {"num_seeds": 0, "batch_size": 1, "first_epoch": 0, "epochs": 1, "resident_rows": 0}
@@ -62,9 +62,10 @@ class PackInfo:
     token: str = ""
 
     @property
-    def sampling(self) -> Sampling:
-        """How neighbours are drawn."""
-        return Sampling(**{name: self.options[name] for name in _SAMPLING})
+    def arguments(self) -> dict[str, Any]:
+        """Those of a `NeighborDataset` with these batches, besides seeds and their times."""
+        names = (*_SAMPLING, "fanouts", "batch_size", "shuffle", "drop_last", "seed")
+        return {name: self.options[name] for name in names}
 
     @property
     def batches_per_epoch(self) -> int:
@@ -74,41 +75,40 @@ class PackInfo:
 
     def encode(self) -> bytes:
         """The content of the section 'pack_options'."""
-        found = asdict(self)
-        version = 2
+        found = {"version": 2, **asdict(self)}
         if (self.source, self.parts, self.token) == ("x", (), ""):
-            version = 1  # as it was before packs had several files
+            found["version"] = 1  # as it was before packs had several files
             del found["source"], found["parts"], found["token"]
-        return json.dumps({"version": version, **found}).encode()
+        return json.dumps(found).encode()
 
     @staticmethod
-    def decode(data: bytes) -> PackInfo:
+    def decode(data: bytes, path: str | os.PathLike[str] = "") -> PackInfo:
         """The inverse of `encode`.
 
         Raises
         ------
-        ValueError
-            If the bytes were not made by `encode`.
+        FormatError
+            If the bytes were not made by `encode`; with the path of their file.
         """
         try:
             found = json.loads(data)
-            if (version := found.pop("version")) not in _VERSIONS:
+            if (version := found.pop("version")) not in (1, 2):  # 1 is "x" alone, in one file
                 raise ValueError(f"version {version!r}, this graphzero reads versions 1 and 2")
             found |= {name: _as_key(found[name]) for name in ("source", "parts") if name in found}
             info = PackInfo(**found)
             for name, least in _COUNTS.items():
                 as_count({**info.options, **vars(info)}[name], name, least)
             as_seed(info.options["seed"])
+            Sampling(**{name: info.options[name] for name in _SAMPLING})
             # The dataset that reads the pack checks the values of the others.
-            _ = info.options["fanouts"], info.options["shuffle"], info.files.items()
-            _ = info.sampling, info.batches_per_epoch
-            for key in (info.source, *dict(info.parts)):
+            _ = info.arguments, info.batches_per_epoch, info.files.items()
+            for key, name in ((info.source, ""), *info.parts):
                 file_key(key)
-            for _, name in info.parts:
                 if os.path.basename(name) != name or "\0" in name:
                     raise ValueError(f"{name!r:.80} is no file beside it")
-        except (AttributeError, KeyError, TypeError, OverflowError, RecursionError) as error:
-            raise ValueError(f"not the options of a pack ({error})") from None
+        except _NOT_READ as error:
+            reason = f"section '{OPTIONS}' has not the options of a pack ({error}): pack again"
+            raise FormatError(f"{path}: {reason}") from None
         return info
 
 
@@ -130,9 +130,8 @@ def file_key(source: RowKey) -> str:
     return "features" if source == "x" else source_name(source)
 
 
-@dataclass(frozen=True)
 class Pack:
-    """An opened pack.
+    """An opened file of a pack; its rows are mapped, not read.
 
     Attributes
     ----------
@@ -141,16 +140,39 @@ class Pack:
     info : PackInfo
     offsets : (batches + 1,) int64
         The row where each batch begins, and the end of the last.
+
+    Raises
+    ------
+    FormatError
+        If it is truncated, foreign, corrupt, of an unknown version, or not a pack.
+    OSError
+        If it cannot be opened.
     """
 
-    store: FeatureStore
-    info: PackInfo
-    offsets: IdArray
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.store = FeatureStore(path)
+        self.info = info = PackInfo.decode(self._section(OPTIONS, np.uint8).tobytes(), path)
+        self.offsets = offsets = self._section(OFFSETS, np.uint64).astype(np.int64)
+        if (
+            offsets.shape[0] != info.epochs * info.batches_per_epoch + 1
+            or offsets[0] != info.resident_rows
+            or offsets[-1] != self.store.num_nodes
+            or (offsets[1:] < offsets[:-1]).any()
+        ):
+            raise FormatError(f"{path}: section '{OFFSETS}' does not fit its batches: pack again")
+
+    def _section(self, name: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        found = self.store.read_section(name)
+        if found is None or found.dtype != dtype:
+            wanted = f"section '{name}' of {np.dtype(dtype)}"
+            raise FormatError(f"{self.store.path} is not a pack: it lacks the {wanted}")
+        return found
 
     @property
-    def resident_bytes(self) -> int:
-        """Size of the first rows, which will be resident."""
-        return self.info.resident_rows * self.store.row_bytes
+    def files(self) -> list[Path]:
+        """Every file of the pack, from this one, which is the first of them."""
+        folder = Path(os.path.realpath(self.store.path)).parent
+        return [Path(self.store.path), *(folder / name for _, name in self.info.parts)]
 
     def rows_of(
         self, epoch: int, rows_of: Callable[[int, Any], IdArray], batch: int, subgraph: Any
@@ -189,88 +211,19 @@ class Pack:
         return found
 
 
-def _section(store: FeatureStore, name: str, dtype: str) -> npt.NDArray[Any]:
-    found = store.read_section(name)
-    if found is None:
-        raise FormatError(f"{store.path} is not a pack: it lacks the section '{name}'")
-    if found.dtype.str != dtype:
-        raise FormatError(f"{store.path}: section '{name}' is corrupt: pack again")
-    return found
-
-
-def open_pack(path: str | os.PathLike[str]) -> Pack:
-    """Opens a pack file; its rows are mapped, not read.
-
-    Raises
-    ------
-    FormatError
-        If it is truncated, foreign, corrupt, of an unknown version, or not a pack.
-    OSError
-        If it cannot be opened.
-    """
-    store = FeatureStore(path)
-    try:
-        data = _section(store, OPTIONS, "|u1").tobytes()
-        try:
-            info = PackInfo.decode(data)
-        except ValueError as error:
-            raise FormatError(f"{path}: section '{OPTIONS}': {error}") from None
-        offsets = _section(store, OFFSETS, "<u8").astype(np.int64)
-        if (
-            offsets.shape[0] != info.epochs * info.batches_per_epoch + 1
-            or offsets[0] != info.resident_rows
-            or offsets[-1] != store.num_nodes
-            or (offsets[1:] < offsets[:-1]).any()
-        ):
-            raise FormatError(f"{path}: section '{OFFSETS}' does not fit its batches: pack again")
-        return Pack(store, info, offsets)
-    except BaseException:
-        store.close()
-        raise
-
-
-def open_parts(main: Pack) -> dict[RowKey, Pack]:
+def open_parts(path: str | os.PathLike[str]) -> dict[RowKey, Pack]:
     """Opens all files of a pack, by what they have rows of; the first among them.
 
     Raises
     ------
-    FileNotFoundError
-        If one is missing. All are closed then, the first among them.
-    FormatError
-        If one is corrupt, or of another pack; likewise.
+    OSError, FormatError
+        As `Pack`, for each file; if one is of another pack.
     """
+    main = Pack(path)
     found: dict[RowKey, Pack] = {main.info.source: main}
-    try:
-        if main.info.token and not main.info.parts:
-            raise FormatError(f"{main.store.path} is a later file of a pack: give the first one")
-        folder = Path(os.path.realpath(main.store.path)).parent
-        for source, name in main.info.parts:
-            try:
-                found[source] = part = open_pack(folder / name)
-            except FileNotFoundError:
-                reason = f"a file of the pack {main.store.path} is missing: keep its files together"
-                raise FileNotFoundError(errno.ENOENT, reason, str(folder / name)) from None
-            of_file: Any = {"files": part.info.files, "resident_rows": part.info.resident_rows}
-            if part.info != replace(main.info, source=source, parts=(), **of_file):
-                raise FormatError(f"{folder / name} is of another pack: pack again")
-    except BaseException:
-        for part in found.values():
-            part.store.close()
-        raise
+    for (source, _), file in zip(main.info.parts, main.files[1:], strict=True):
+        found[source] = part = Pack(file)
+        own: Any = {"files": part.info.files, "resident_rows": part.info.resident_rows}
+        if part.info != replace(main.info, source=source, parts=(), **own):
+            raise FormatError(f"{file} is of another pack than {path}: pack again")
     return found
-
-
-def pack_files(path: str | os.PathLike[str]) -> list[Path]:
-    """Every file of a pack, from the first.
-
-    Raises
-    ------
-    FormatError
-        If it is not a pack.
-    OSError
-        If it cannot be opened.
-    """
-    pack = open_pack(path)
-    pack.store.close()
-    folder = Path(os.path.realpath(path)).parent
-    return [Path(path), *(folder / name for _, name in pack.info.parts)]

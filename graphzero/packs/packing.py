@@ -11,7 +11,7 @@ import re
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,35 +30,33 @@ from graphzero.loader.arguments import DatasetOptions
 from graphzero.loader.epochs import differences
 from graphzero.loader.iteration import plan_iteration
 from graphzero.loader.neighbor_dataset import NeighborDataset
-from graphzero.packs.pack_file import (
-    OFFSETS,
-    OPTIONS,
-    PackInfo,
-    file_key,
-    open_pack,
-    open_parts,
-    source_name,
-)
+from graphzero.packs.pack_file import OFFSETS, OPTIONS, PackInfo, file_key, open_parts
 from graphzero.sampling.order import Share
-from graphzero.store.atomic import is_staging_name
 from graphzero.store.format import FLAG_VECTOR, MAGIC, FileWriter, layout
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset
 from graphzero.units import as_count
 
-_DEFAULT_RESIDENT = 0.2
-_TOKEN = "[0-9a-f]{8}"
-_MOST_SOURCE = 60  # characters of the name of an attribute in the name of a file
 _PREFIX_STEP_BYTES = 4 << 20  # of resident rows, copied in one step
 
 
 class _Packing(NeighborDataset):
-    """Mini-batches of all ranks; once `packed` is known, with only the rows that are packed."""
+    """Mini-batches of all ranks, with the attributes that are packed: of those in `first`, the rows
+    from these on.
+    """
 
-    packed: dict[RowKey, RowSource] | None = None
+    first: Mapping[RowKey, int] = {}
 
     def row_sources(self, epoch: int) -> dict[RowKey, RowSource]:
-        """All attributes, or the packed ones."""
-        return super().row_sources(epoch) if self.packed is None else self.packed
+        """The row files that the strategy of the plan reads.
+
+        Other rows come through the page cache; weights and times that drive sampling are in the
+        files of the graph, beside the lists that are sampled.
+        """
+        return {
+            key: _beyond(source, self.first[key]) if key in self.first else source
+            for key, source in super().row_sources(epoch).items()
+            if source.is_managed and source.num_bytes > 0 and not isinstance(source.store, EdgeRows)
+        }
 
 
 def _beyond(source: RowSource, first: int) -> RowSource:
@@ -95,71 +93,37 @@ def digest_of_rows(store: FeatureStore | None) -> str:
     return _digest(() if store is None else store.identity)
 
 
-def part_name(main: Path, token: str, number: int, source: str) -> str:
-    """Name of a file beside the first: "train.pack.1f3a9c2b-01-paper.x.gd"."""
-    plain = re.sub(r"[^A-Za-z0-9_.-]", "_", source)[:_MOST_SOURCE]
-    return f"{main.name.removesuffix('.gd')}.{token}-{number:02d}-{plain}.gd"
-
-
-def clear(main: Path, kept: Collection[str] | None = None) -> None:
-    """Removes what a killed packing of the same file left unfinished: it has no header, and nobody
-    holds its lock.
-
-    With `kept`, the names of the files that a new pack has beside it, also those of earlier ones.
+def clear(main: Path, kept: Collection[str]) -> None:
+    """Removes files of other packings of the same name: those beside it that are not `kept`, and
+    what a killed one left unfinished, which has no header, and whose lock nobody holds.
     """
-    stem = re.escape(main.name.removesuffix(".gd"))
-    is_part = re.compile(rf"{stem}\.{_TOKEN}-\d\d+-.*\.gd").fullmatch
-    for name in os.listdir(main.parent):
-        path = main.parent / name
-        if is_staging_name(name):
-            final = ".".join(name[1:].split(".")[:-2])  # .NAME.random.suffix
-            if final == main.name or is_part(final):
-                with suppress(OSError), open(path, "rb") as file:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if file.read(8) not in MAGIC.values():
-                        path.unlink()
-        elif kept is not None and is_part(name) and name not in kept:
+    part = rf"{re.escape(main.name.removesuffix('.gd'))}\.[0-9a-f]{{8}}-\d\d.*\.gd"
+    staged = rf"\.({re.escape(main.name)}|{part})\.[0-9a-f]+\.gz-staged"
+    for path in main.parent.iterdir():
+        if re.fullmatch(staged, path.name):
+            with suppress(OSError), open(path, "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if file.read(8) not in MAGIC.values():
+                    path.unlink()
+        elif re.fullmatch(part, path.name) and path.name not in kept:
             path.unlink(missing_ok=True)
 
 
 # Writing
 
 
-def _packed_sources(batches: NeighborDataset, epoch: int) -> dict[RowKey, RowSource]:
-    """The row files that the strategy of the plan reads, features first.
-
-    Other rows come through the page cache; weights and times that drive sampling are in the files
-    of the graph, beside the lists that are sampled.
-    """
-    found = {
-        key: source
-        for key, source in batches.row_sources(epoch).items()
-        if source.is_managed and source.num_bytes > 0 and not isinstance(source.store, EdgeRows)
-    }
-    if not found:
-        raise ValueError(
-            "the dataset has no features to pack, nor other attributes of nodes with at least "
-            "64 bytes a row, or of edges"
-        )
-    if batches.num_batches == 0:
-        raise ValueError("there are no batches to pack: give more seeds, or a smaller batch")
-    return dict(sorted(found.items(), key=lambda item: item[0] != "x"))
-
-
 def _resident_rows(
-    batches: NeighborDataset, sources: Mapping[RowKey, RowSource], epoch: int, prefetch: Prefetch
+    batches: _Packing, sources: Mapping[RowKey, RowSource], epoch: int, prefetch: Prefetch
 ) -> dict[RowKey, int]:
     """How many first rows of each file are packed once; by default as many as the plan finds.
 
-    If everything fits in memory, these are a fraction of it.
+    If everything fits in memory, these are a fifth of it.
     """
     total = managed_bytes(sources)
     size = prefetch.resident_bytes(total)
     if size is None:
-        every = managed_bytes(batches.row_sources(epoch))
-        plan = plan_iteration(batches, Share(), epoch, range(batches.num_batches))
-        size = plan.resident * total // every  # the share of packed attributes
-        size = size if size < total else int(_DEFAULT_RESIDENT * total)
+        size = plan_iteration(batches, Share(), epoch, range(batches.num_batches)).resident
+        size = size if size < total else total // 5
     return {
         key: min(size, total) * source.num_bytes // total // source.store.row_bytes
         for key, source in sources.items()
@@ -167,14 +131,9 @@ def _resident_rows(
 
 
 class _RowsWriter(FileWriter):
-    """One file of a pack, while it is written: resident rows, then those of the mini-batches.
+    """One file of a pack, while it is written: resident rows, then those of the mini-batches."""
 
-    `num_rows` is an estimate: as if all batches were as large as the first.
-    """
-
-    def __init__(
-        self, path: Path, info: PackInfo, store: FeatureStore, num_rows: int, num_batches: int
-    ) -> None:
+    def __init__(self, path: Path, info: PackInfo, store: FeatureStore, num_batches: int) -> None:
         options = np.frombuffer(info.encode(), np.uint8)
         sections: list[tuple[str, Any, int]] = [
             (OPTIONS, np.uint8, len(options)),
@@ -182,9 +141,9 @@ class _RowsWriter(FileWriter):
         ]
         if len(store.shape) > 2:
             sections.append(("row_shape", np.int64, len(store.shape) - 1))
-        sections.append(("rows", store.dtype, num_rows * store.feature_dim))
+        sections.append(("rows", store.dtype, info.resident_rows * store.feature_dim))
         flags = FLAG_VECTOR if len(store.shape) == 1 else 0
-        facts = {"num_nodes": num_rows, "width": store.feature_dim, "flags": flags}
+        facts = {"num_nodes": info.resident_rows, "width": store.feature_dim, "flags": flags}
         super().__init__(path, layout("features", sections, **facts))
         with suppress(OSError):  # some file systems of networks have no locks
             fcntl.flock(self.fd, fcntl.LOCK_EX)
@@ -201,13 +160,11 @@ class _RowsWriter(FileWriter):
     def append_batch(self, rows: Any) -> None:
         """The rows of the next mini-batch."""
         self._offsets.append(self._offsets[-1] + len(rows))
-        if self._offsets[-1] > self.header.num_nodes:
-            self.resize(self._offsets[-1])
+        self.resize(self._offsets[-1])
         self.append("rows", rows)
 
     def seal(self) -> None:
         """After the last batch."""
-        self.resize(self._offsets[-1])
         self.append(OFFSETS, self._offsets)
         super().seal()
 
@@ -239,7 +196,7 @@ def pack(
     dataset : Dataset
     out : path-like
         The pack, a ``.gd`` file. If several attributes are packed, each but the first has a file
-        beside it: of ``train.gd`` these are ``train.1f3a9c2b-01-edge_attr.gd`` and so on.
+        beside it: of ``train.gd`` these are ``train.1f3a9c2b-01.gd`` and so on.
     seeds, fanouts, input_time
         As `NeighborDataset` takes them.
     epochs, first_epoch : int
@@ -270,7 +227,7 @@ def pack(
     FileExistsError
         If there is a file of that name, unless `overwrite`.
     OSError
-        With errno and path; ``ENOSPC`` before the work, if the estimated size does not fit.
+        With errno and path; ``ENOSPC`` on a full disk.
     IndexError, ValueError
         As `NeighborDataset`; if there are no rows to pack, or no batches.
     """
@@ -281,31 +238,32 @@ def pack(
     alone: Any = {"distributed": False, "rank": None, "world_size": None, "feature_dtype": None}
     whole: Any = {"input_time": input_time, "prefetch": replace(prefetch, resident=1.0), **alone}
     batches = _Packing(dataset, seeds, fanouts, **whole, **options)
-    sources = _packed_sources(batches, first_epoch)
-    resident_rows = _resident_rows(batches, sources, first_epoch, prefetch)
-    batches.packed = {key: _beyond(source, resident_rows[key]) for key, source in sources.items()}
+    sources = batches.row_sources(first_epoch)
+    if not sources or batches.num_batches == 0:
+        raise ValueError(
+            "there is nothing to pack: it takes features, other attributes of nodes with at least "
+            "64 bytes a row, or attributes of edges, and seeds for at least one batch"
+        )
+    batches.first = first = _resident_rows(batches, sources, first_epoch, prefetch)
     path = Output("the pack", out).target  # the file itself, where `out` is a link
     check_outputs([Output("the pack", path)], files_of_dataset(dataset.paths))
     if path.exists() and not overwrite:
         reason = "the file exists: give overwrite=True (--overwrite) to replace it"
         raise FileExistsError(errno.EEXIST, reason, str(path))
     token = secrets.token_hex(4) if len(sources) > 1 else ""
-    names = [part_name(path, token, i, source_name(key)) for i, key in enumerate(sources)]
-    parts, graph = tuple(zip(sources, names, strict=True))[1:], digest_of_graph(dataset)
+    beside = [f"{path.name.removesuffix('.gd')}.{token}-{i:02d}.gd" for i in range(1, len(sources))]
+    parts, graph = tuple(zip([*sources][1:], beside, strict=True)), digest_of_graph(dataset)
     num_batches = epochs * batches.num_batches
-    first = batches.sample(batches.positions(first_epoch, 0), epoch=first_epoch, batch=0).by_type
-    clear(path)
+    clear(path, os.listdir(path.parent))
     bar = tqdm(total=num_batches, desc="packing", unit=" batches", disable=not progress)
     try:
         with bar, ExitStack() as stack:  # the first file is the last to get its name
             writers: dict[RowKey, _RowsWriter] = {}  # of which the first alone names the others
-            for (key, source), name in zip(batches.packed.items(), names, strict=True):
+            for (key, source), name in zip(sources.items(), (path.name, *beside), strict=True):
                 files = {"graph": graph, file_key(key): digest_of_rows(source.store)}
-                what = (batches.options, files, first_epoch, epochs, resident_rows[key], key)
+                what = (batches.options, files, first_epoch, epochs, first[key], key)
                 info = PackInfo(*what, parts if not writers else (), token)
-                count = resident_rows[key] + num_batches * len(source.rows_of(0, first))
-                file = path.with_name(name) if writers else path
-                writers[key] = _RowsWriter(file, info, source.store, count, num_batches)
+                writers[key] = _RowsWriter(path.with_name(name), info, source.store, num_batches)
                 stack.enter_context(writers[key])
             for epoch in range(first_epoch, first_epoch + epochs):
                 batches.set_epoch(epoch)
@@ -316,11 +274,21 @@ def pack(
                         bar.update(1)
                         del sampled  # its memory is wanted for the next one
     except BaseException:
-        for name in names[1:]:
+        for name in beside:
             path.with_name(name).unlink(missing_ok=True)
         raise
-    clear(path, names[1:])
+    clear(path, beside)
     return Path(out).absolute()
+
+
+def _require_same(
+    path: str | os.PathLike[str], before: Mapping[str, Any], now: Mapping[str, Any]
+) -> None:
+    if differing := differences(before, now):
+        raise ValueError(
+            f"{os.fspath(path)} was packed with other inputs: {', '.join(differing)}: "
+            f"give the dataset, seeds and times that it was packed from, or pack again"
+        )
 
 
 class PackedDataset(NeighborDataset):
@@ -374,43 +342,25 @@ class PackedDataset(NeighborDataset):
         input_time: Any = None,
         **options: Unpack[DatasetOptions],
     ) -> None:
-        self._packs = open_parts(open_pack(pack))
-        self._pack = next(iter(self._packs.values()))
-        info = self._pack.info
-        self._check_files(dataset)
-        if options.get("prefetch") is None:  # what was tuned is for the dataset's rows
-            options["prefetch"] = Prefetch()
-        of_pack = ("batch_size", "shuffle", "drop_last", "seed")
-        given: Any = {name: info.options[name] for name in of_pack} | asdict(info.sampling)
-        super().__init__(
-            dataset, seeds, info.options["fanouts"], input_time=input_time, **given, **options
-        )
-        self._refuse(differences({**info.options, **self._packed_epochs()}, self.options))
-
-    def _check_files(self, dataset: Dataset) -> None:
-        """Each file of the pack must have been made from the dataset's graph and row files."""
+        self._packs = open_parts(pack)
+        self._info = info = next(iter(self._packs.values())).info
         graph, sources = digest_of_graph(dataset), row_sources(dataset)
-        for key, pack in self._packs.items():
-            rows = sources[key].store if key in sources else None
+        for key, part in self._packs.items():
+            rows, packed = sources[key].store if key in sources else None, part.store
             now = {"graph": graph, file_key(key): digest_of_rows(rows)}
-            self._refuse(differences(pack.info.files, now))
-            store = pack.store
-            if rows is None or (rows.dtype, rows.shape[1:]) != (store.dtype, store.shape[1:]):
-                raise FormatError(f"{store.path} has other rows than the dataset: pack again")
-
-    def _refuse(self, differing: list[str]) -> None:
-        if differing:
-            raise ValueError(
-                f"{self._pack.store.path} was packed with other inputs: {', '.join(differing)}: "
-                f"give the dataset, seeds and times that it was packed from, or pack again"
-            )
-
-    def _packed_epochs(self) -> dict[str, Any]:
-        return {"packed_epochs": [self._pack.info.first_epoch, self._pack.info.epochs]}
+            _require_same(pack, part.info.files, now)
+            if rows is None or (rows.dtype, rows.shape[1:]) != (packed.dtype, packed.shape[1:]):
+                raise FormatError(f"{packed.path} has other rows than the dataset: pack again")
+        # what was tuned is for the dataset's rows
+        options["prefetch"] = options.get("prefetch") or Prefetch()
+        super().__init__(dataset, seeds, input_time=input_time, **info.arguments, **options)
+        before = {**info.options, "packed_epochs": self.options["packed_epochs"]}
+        _require_same(pack, before, self.options)
 
     def seed_options(self) -> dict[str, Any]:
         """Those of a `NeighborDataset`, and the epochs that were packed."""
-        return {**super().seed_options(), **self._packed_epochs()}
+        packed = [self._info.first_epoch, self._info.epochs]
+        return {**super().seed_options(), "packed_epochs": packed}
 
     def row_sources(self, epoch: int) -> dict[RowKey, RowSource]:
         """Packed attributes in the pack, others in the dataset."""
@@ -422,12 +372,12 @@ class PackedDataset(NeighborDataset):
                 store=pack.store,
                 rows_of=partial(pack.rows_of, epoch, rows_of),
                 numbering=(pack.store.path, epoch),
-                prefix_bytes=pack.resident_bytes,
+                prefix_bytes=pack.info.resident_rows * pack.store.row_bytes,
                 is_managed=True,
             )
         return sources
 
     def sampled_epoch(self, epoch: int) -> int:
         """The packed epoch that an epoch trains on."""
-        first, count = self._pack.info.first_epoch, self._pack.info.epochs
+        first, count = self._info.first_epoch, self._info.epochs
         return first + (epoch - first) % count

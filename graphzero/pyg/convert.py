@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -36,8 +36,6 @@ _SPLIT_NAMES = {
 _TOPOLOGY = ("edge_index", "adj_t", "num_nodes")
 # Numbers that scripts give to nodes and edges, and that batches have by themselves.
 _IN_BATCHES = {"n_id": "nodes", "input_id": "nodes", "e_id": "edges"}
-# What says which graph of a Batch a node is of.
-_OF_BATCH = ("batch", "ptr")
 # Options of `build` that the graph itself says, and how to change it.
 _INSTEAD = {
     "directed": "PyG's edge_index has both directions of an undirected graph already",
@@ -121,10 +119,7 @@ def from_data(
         notes.tell(bool(options.get("progress", False)), stacklevel=2)
     dataset = open_dataset(path)
     for name in dataset.shadowed():
-        _warn(
-            f"data.{name} of the result is something else: read data[{name!r}] (batches have it "
-            f"as batch.{name}), or give the attribute another name before from_data"
-        )
+        _warn(f"data.{name} of the result is something else: read data[{name!r}], or batch.{name}")
     if unsaved:
         dataset.have_extras(Extras(dataset.extras.file, unsaved))
     return dataset
@@ -155,42 +150,25 @@ def _one_graph(data: Any) -> Data | HeteroData:
 
 
 @dataclass
-class _Part:
-    """The nodes of one type, or the edges of one.
+class _Graph:
+    """The parts of a graph as `build` takes them, by type (without types `NODES` and `EDGES`).
 
     Attributes
     ----------
-    count : int
-    stored : dict
-        Arrays with a row for each node or edge, by name.
-    splits : dict
-        Node ids, or a mask of them, by name of the split.
-    masks : dict
-        The name of the split by the name that it was given.
-    edge_index : (2, count) integers, optional
-        Sources and targets of edges.
+    nodes, edges : dict of dict
+        Arrays with a row for each node or edge, by name; ``num_nodes`` and ``edge_index``.
+    splits : dict of dict
+        Node ids, or a mask of them, by the name of the split and the node type.
+    masks : dict of dict
+        By node type, the name of the split by the name that it was given.
+    kept : dict of dict
+        What has no row for each node or edge: by type, and None for the whole graph.
     """
 
-    count: int
-    stored: dict[str, Array] = field(default_factory=dict)
-    splits: dict[str, Array] = field(default_factory=dict)
-    masks: dict[str, str] = field(default_factory=dict)
-    edge_index: Array | None = None
-
-    @property
-    def what(self) -> str:
-        return "nodes" if self.edge_index is None else "edges"
-
-
-@dataclass
-class _Graph:
-    """The parts of a graph by type (without types `NODES` and `EDGES`).
-
-    `kept` is what has no row for each node or edge: by type, and None for the whole graph.
-    """
-
-    nodes: dict[str, _Part] = field(default_factory=dict)
-    edges: dict[tuple[str, str, str], _Part] = field(default_factory=dict)
+    nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    edges: dict[tuple[str, str, str], dict[str, Any]] = field(default_factory=dict)
+    splits: dict[str, dict[str, Array]] = field(default_factory=dict)
+    masks: dict[str, dict[str, str]] = field(default_factory=dict)
     kept: dict[Any, dict[str, Any]] = field(default_factory=dict)
 
     def extras(self) -> tuple[bytes | None, dict[Any, dict[str, Any]]]:
@@ -204,10 +182,8 @@ class _Graph:
                     f"result of from_data has it in memory, and graphzero.open does not. Numbers, "
                     f"texts, tensors, and lists and dictionaries of them are stored"
                 )
-        content = {
-            "kept": {key: values for key, values in self.kept.items() if values},
-            "splits": {key: part.masks for key, part in self.nodes.items() if part.masks},
-        }
+        kept = {key: values for key, values in self.kept.items() if values}
+        content = {"kept": kept, "splits": self.masks}
         if not any(content.values()):
             return None, unsaved
         file = io.BytesIO()
@@ -216,19 +192,12 @@ class _Graph:
 
     def arguments(self) -> dict[str, Any]:
         """Arguments of `build`."""
-        edges: dict[Any, Any] = {
-            key: {"edge_index": part.edge_index, **part.stored} for key, part in self.edges.items()
-        }
-        if NODES in self.nodes:
-            part = self.nodes[NODES]
-            more = {"nodes": part.stored, "num_nodes": part.count, "splits": part.splits}
-            return {"edges": edges[EDGES], **more}
-        splits: dict[str, dict[str, Array]] = {}
-        for kind, part in self.nodes.items():
-            for split, ids in part.splits.items():
-                splits.setdefault(split, {})[kind] = ids
-        nodes = {key: {"num_nodes": part.count, **part.stored} for key, part in self.nodes.items()}
-        return {"nodes": nodes, "edges": edges, "splits": splits}
+        if NODES not in self.nodes:
+            return {"nodes": self.nodes, "edges": self.edges, "splits": self.splits}
+        nodes, edges = {**self.nodes[NODES]}, self.edges[EDGES]
+        more = {"num_nodes": nodes.pop("num_nodes"), "nodes": nodes}
+        splits = {name: of_types[NODES] for name, of_types in self.splits.items()}
+        return {"edges": edges, **more, "splits": splits}
 
 
 def _describe(data: Data | HeteroData) -> _Graph:
@@ -241,13 +210,12 @@ def _describe(data: Data | HeteroData) -> _Graph:
     for store in data.node_stores:
         if store.num_nodes is None:
             raise ValueError(f"{_prefix(store)}no number of nodes: set its num_nodes")
-        graph.nodes[store._key if typed else NODES] = _Part(int(store.num_nodes))
+        graph.nodes[store._key if typed else NODES] = {"num_nodes": int(store.num_nodes)}
     for store in data.edge_stores:
         for name in (store._key[0], store._key[2]) if typed else ():
             if name not in graph.nodes:
                 raise ValueError(
-                    f"{_prefix(store)}there are no nodes of type {name!r}: "
-                    f"set data[{name!r}].num_nodes"
+                    f"{_prefix(store)}no nodes of type {name!r}: set data[{name!r}].num_nodes"
                 )
         graph.edges[store._key if typed else EDGES] = _edges(store)
     for store in [*data.node_stores, *data.edge_stores] if typed else [data._store]:
@@ -256,7 +224,7 @@ def _describe(data: Data | HeteroData) -> _Graph:
         parts = [part for part in (nodes, edges) if part is not None]
         kept = graph.kept.setdefault(store._key, {})
         for name in list(store.keys()):
-            if name in _TOPOLOGY or (nodes and _add_split(nodes, store, name)):
+            if name in _TOPOLOGY or (nodes and _add_split(graph, store, name)):
                 continue
             of_edges = store.is_edge_attr(name) or name.startswith("edge_")
             _add(parts[-1 if of_edges else 0], kept, store, name)
@@ -279,14 +247,13 @@ def _as_array(value: Any, name: str) -> Array:
         return array_of_tensor(dense, name)
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         return value
-    what = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
     raise ValueError(
-        f"{name} has an entry for each node or edge, but is {what}, which cannot be stored: make "
-        f"it a tensor of numbers, or remove it from the graph"
+        f"{name} has an entry for each node or edge, but is a {type(value).__name__}, which cannot "
+        f"be stored: make it a tensor of numbers, or remove it from the graph"
     )
 
 
-def _edges(store: Any) -> _Part:
+def _edges(store: Any) -> dict[str, Any]:
     """The edges of a store; the values of a sparse matrix are weights or attributes."""
     edge_index, value, where = store.get("edge_index"), None, _prefix(store)
     if edge_index is None:
@@ -302,33 +269,33 @@ def _edges(store: Any) -> _Part:
     edges = _as_array(edge_index, f"{where}edge_index")
     if edges.ndim != 2 or edges.shape[0] != 2:
         raise ValueError(f"{where}edge_index must have shape (2, E), not {edges.shape}")
-    part = _Part(edges.shape[1], edge_index=edges)
-    if value is not None:
-        values = _as_array(value, f"{where}adj_t")
-        part.stored["edge_weight" if values.ndim == 1 else "edge_attr"] = values
-    return part
+    if value is None:
+        return {"edge_index": edges}
+    values = _as_array(value, f"{where}adj_t")
+    return {"edge_index": edges, "edge_weight" if values.ndim == 1 else "edge_attr": values}
 
 
-def _add_split(nodes: _Part, store: Any, name: str) -> bool:
+def _add_split(graph: _Graph, store: Any, name: str) -> bool:
     """Takes a mask or ids of a split; False where the name or the type is not that of one."""
     if name not in _SPLIT_NAMES or not isinstance(store[name], Tensor | np.ndarray):
         return False
-    where = _prefix(store)
+    where, kind = _prefix(store), NODES if store._key is None else store._key
+    count = graph.nodes[kind]["num_nodes"]
     array = _as_array(torch.as_tensor(store[name]), f"{where}{name}")
-    is_mask = array.dtype == np.bool_ and array.shape == (nodes.count,)
+    is_mask = array.dtype == np.bool_ and array.shape == (count,)
     if is_mask or (array.ndim == 1 and array.dtype.kind in "iu" and not name.endswith("_mask")):
         split = _SPLIT_NAMES[name]
-        earlier = nodes.splits.setdefault(split, array)
+        earlier = graph.splits.setdefault(split, {}).setdefault(kind, array)
         if earlier is not array and not np.array_equal(_ids_of(earlier), _ids_of(array)):
-            other = next(one for one, of in nodes.masks.items() if of == split)
+            other = next(one for one, of in graph.masks[kind].items() if of == split)
             raise ValueError(
                 f"{where}{other} and {name} both name the split {split!r}, and have different "
                 f"nodes: remove one of them, or give it a name of its own before from_data"
             )
-        nodes.masks[name] = split
+        graph.masks.setdefault(kind, {})[name] = split
         return True
     _warn(
-        f"{where}{name} of shape {array.shape} is no split, which is a mask of {nodes.count:,} "
+        f"{where}{name} of shape {array.shape} is no split, which is a mask of {count:,} "
         f"nodes or their ids: it is stored as it is, and input_nodes= takes one column of it"
     )
     return False
@@ -353,45 +320,38 @@ def _can_save(value: Any) -> bool:
     return True
 
 
-def _add(part: _Part, kept: dict[str, Any], store: Any, name: str) -> None:
+def _add(part: dict[str, Any], kept: dict[str, Any], store: Any, name: str) -> None:
     """Stores an attribute with a row for each node or edge; keeps others in memory."""
-    value, where = store[name], _prefix(store)
-    if name in _OF_BATCH:
-        _warn(f"{where}{name} is left out: the graphs of a PyG Batch are stored as one graph")
-    elif (store.is_node_attr(name) or store.is_edge_attr(name)) and not is_seed_edges(name):
-        array = _as_array(value, f"{where}{name}")
-        axis = store._parent().__cat_dim__(name, value, store) if hasattr(store, "_parent") else 0
-        if _IN_BATCHES.get(name) == part.what:
-            if not np.array_equal(array, np.arange(part.count)):
-                raise ValueError(
-                    f"{where}{name}: a batch has numbers of its {part.what} under this name, which "
-                    f"are others: give the attribute another name, such as 'own_{name}'"
-                )
-            _warn(
-                f"{where}{name} is left out: it counts the {part.what} from 0, and batches have a "
-                f"{name} anyway"
-            )
-        elif axis % array.ndim != 0:
+    value, where, what = store[name], f"{_prefix(store)}{name}", "nodes"
+    count = part.get("num_nodes")
+    if count is None:
+        count, what = part["edge_index"].shape[1], "edges"
+    is_stored = (store.is_node_attr(name) or store.is_edge_attr(name)) and not is_seed_edges(name)
+    array = _as_array(value, where) if is_stored else np.empty(0)
+    if name in ("batch", "ptr"):
+        _warn(f"{where} is left out: the graphs of a PyG Batch are stored as one graph")
+    elif is_stored and _IN_BATCHES.get(name) == what:
+        if not np.array_equal(array, np.arange(count)):
             raise ValueError(
-                f"{where}{name} has shape {array.shape} with an entry for each node or edge along "
-                f"its last axis: transpose it and give it another name than one with 'index' or "
-                f"'face'"
+                f"{where}: a batch has numbers of its {what} under this name, which are others: "
+                f"give the attribute another name, such as 'own_{name}'"
             )
-        else:
-            part.stored[name] = array
+        _warn(f"{where} is left out: it counts the {what} from 0, as {name} of batches does")
+    elif is_stored and store._parent().__cat_dim__(name, value, store) % array.ndim == 0:
+        part[name] = array
+    elif is_stored or (value is not None and name in ("x", "y", "edge_attr", "edge_weight")):
+        shape = tuple(getattr(value, "shape", ()))
+        raise ValueError(
+            f"{where} of shape {shape} has not one row for each of the {count:,} {what}: "
+            f"transpose it, or give it another name"
+        )
     elif value is not None:
-        if name in ("x", "y", "edge_attr", "edge_weight"):
-            shape = tuple(getattr(value, "shape", ()))
-            raise ValueError(
-                f"{where}{name} of shape {shape} has not one row for each of the {part.count:,} "
-                f"{part.what}"
-            )
         kept[name] = value
 
 
-def _can_sample(parts: Iterable[_Part], name: str, dtype: Any) -> bool:
+def _can_sample(parts: Iterable[Mapping[str, Any]], name: str, dtype: Any) -> bool:
     """Whether neighbours can be drawn by the attributes of a name as they are."""
-    found = [part.stored[name] for part in parts if name in part.stored]
+    found = [part[name] for part in parts if name in part]
     return bool(found) and all(
         values.ndim == 1 and np.issubdtype(values.dtype, dtype) and not (values < 0).any()
         for values in found

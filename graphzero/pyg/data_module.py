@@ -2,42 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-import warnings
 from collections.abc import Mapping
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch_geometric.data.lightning.datamodule import LightningDataModule
 
-from graphzero.errors import user_line
 from graphzero.graph.dataset import Dataset
 from graphzero.loader.arguments import as_dataset, as_seed_nodes
 from graphzero.pyg.loaders import NeighborLoader
 
-if TYPE_CHECKING:
-    _Base = Any
-else:
 
-    def _base() -> type:
-        """The class of the Lightning package that the user's script has imported, if any."""
-        names = ("lightning.pytorch", "pytorch_lightning")
-        for name in sorted(names, key=lambda name: name not in sys.modules):
-            with suppress(ImportError):
-                base: type = importlib.import_module(name).LightningDataModule
-                return base
-        raise ImportError("DataModule needs Lightning: pip install lightning")
-
-    _Base = _base()
-
-
-def _split_names(dataset: Dataset) -> list[str]:
-    """Names of the splits of nodes, of any type."""
-    return sorted({name for nodes in dataset.nodes.values() for name in nodes.splits})
-
-
-class DataModule(_Base):  # type: ignore[misc]
+class DataModule(LightningDataModule):  # type: ignore[misc]
     """The loaders of a dataset for Lightning: train, validate, test and predict.
 
     It takes the arguments of PyG's ``LightningNodeData``. In several processes, training deals
@@ -90,41 +66,29 @@ class DataModule(_Base):  # type: ignore[misc]
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__()
         as_dataset(data)
-        if "shuffle" in kwargs:
-            warnings.warn(
-                "DataModule shuffles the training nodes and no others: shuffle= has no effect",
-                UserWarning,
-                stacklevel=user_line(),
-            )
-            del kwargs["shuffle"]
         if kwargs.pop("loader", "neighbor") != "neighbor":
             raise ValueError("DataModule samples neighbours: loader='neighbor' is the only choice")
-        self.data = data
+        splits = sorted({name for of in data.nodes.values() for name in of.splits})
 
         def nodes_or_split(nodes: Any, *names: str) -> Any:
             """The seeds as given, else the name of a split that the dataset has."""
-            if nodes is not None:
-                return nodes
-            return next((name for name in names if name in _split_names(data)), None)
+            return next((name for name in names if nodes is None and name in splits), nodes)
 
         train = nodes_or_split(input_train_nodes, "train")
         if input_pred_nodes is None and data.is_typed and train is not None:
             input_pred_nodes = as_seed_nodes(train, data)[0]
-        self._seeds = {
+        seeds: dict[str, tuple[Any, Any]] = {
             "train": (train, input_train_time),
             "val": (nodes_or_split(input_val_nodes, "val", "valid"), input_val_time),
             "test": (nodes_or_split(input_test_nodes, "test"), input_test_time),
             "predict": (input_pred_nodes, input_pred_time),
         }
-        for stage in ("val", "test"):
-            if self._seeds[stage][0] is None:
-                self.__dict__[f"{stage}_dataloader"] = None  # Lightning then leaves the stage out
         kwargs.setdefault("pin_memory", torch.cuda.is_available())
-        kwargs.setdefault("persistent_workers", kwargs.get("num_workers", 0) > 0)
-        self.kwargs = kwargs
-        self.eval_kwargs = {**kwargs, **(eval_loader_kwargs or {})}
+        # without seeds, Lightning leaves the stage out
+        super().__init__(seeds["val"][0] is not None, seeds["test"][0] is not None, **kwargs)
+        self.data, self._seeds, self._splits = data, seeds, splits
+        self.eval_kwargs = {**self.kwargs, **(eval_loader_kwargs or {})}
         self._seed = seed
 
     def _shared_seed(self) -> int:
@@ -138,7 +102,10 @@ class DataModule(_Base):  # type: ignore[misc]
         training = stage == "train"
         options = self.kwargs if training else self.eval_kwargs
         if self.trainer is not None and self.trainer.world_size > 1:
-            even = training or _forward_meets_the_ranks(self.trainer)
+            # DDP sends its buffers, such as those of BatchNorm, in every forward pass, and other
+            # strategies gather their parameters: ranks wait for each other in evaluation, too.
+            waits = [*self.trainer.lightning_module.buffers()]
+            even = training or bool(waits) or type(self.trainer.strategy).__name__ != "DDPStrategy"
             options = {"distributed": True, "even": even, **options}
         nodes, time = self._seeds[stage]
         how = {"shuffle": training, "seed": self._shared_seed(), **options}
@@ -149,7 +116,7 @@ class DataModule(_Base):  # type: ignore[misc]
         if self._seeds["train"][0] is None:
             raise ValueError(
                 f"there are no nodes to train with: give input_train_nodes; the dataset has the "
-                f"splits {_split_names(self.data)}"
+                f"splits {self._splits}"
             )
         return self._loader("train")
 
@@ -172,14 +139,3 @@ class DataModule(_Base):  # type: ignore[misc]
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Takes the seed of a checkpoint, whose epoch is resumed."""
         self._seed = state_dict["seed"]
-
-
-def _forward_meets_the_ranks(trainer: Any) -> bool:
-    """Whether ranks wait for each other in every forward pass, and so need equally many batches.
-
-    DistributedDataParallel sends its buffers, such as those of BatchNorm, in evaluation as well;
-    other strategies gather their parameters.
-    """
-    if type(trainer.strategy).__name__ != "DDPStrategy":
-        return True
-    return any(True for _ in trainer.lightning_module.buffers())

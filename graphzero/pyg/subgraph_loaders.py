@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,13 +17,12 @@ from torch_geometric.data import Batch, Data
 from tqdm import tqdm
 
 from graphzero import _core
-from graphzero.errors import user_line
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
-from graphzero.graph.user_input import IdArray
+from graphzero.graph.user_input import IdArray, as_ids
 from graphzero.io.memory import available_memory
 from graphzero.io.row_io import RowKey
-from graphzero.loader.arguments import as_dataset
+from graphzero.loader.arguments import as_array, as_dataset
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.subgraph_loader import SingleNodes, SubgraphDataset, SubgraphLoader
 from graphzero.loader.walk_dataset import walked_graph
@@ -33,7 +31,8 @@ from graphzero.store.manifest import EDGES, NODES
 from graphzero.store.outputs import replaced_file
 from graphzero.units import as_count, format_bytes
 
-Array = npt.NDArray[Any]
+# Makes stored ids of random words, of which it needs so many.
+_Draws = tuple[Callable[[npt.NDArray[np.uint64]], IdArray], int]
 _CHUNK = 1 << 20  # edges
 _METIS_BYTES = 400  # for each edge, measured on a random graph
 _MOST_EDGE_NORM, _NEVER_SAMPLED = 1e4, 0.1  # as PyG bounds them
@@ -53,30 +52,32 @@ class _PyGSubgraphs(_PyGLoader, SubgraphLoader):
 def _remembered(
     save_dir: str | None,
     name: str,
-    dataset: Dataset,
+    data: Dataset,
+    options: Sequence[object],
     make: Callable[[], dict[str, Any]],
-    options: Sequence[object] = (),
 ) -> dict[str, Any]:
-    """What `make` returns, from a file of an earlier run where there is one of this graph.
-
-    `options` are those that the name of the file does not say.
-    """
-    graph: Any = dataset.graph.fingerprint({*dataset.graph.section_bytes} - {"node_rank"})
-    graph = [graph, *options] if options else graph
+    """What `make` returns, from a file of an earlier run where there is one of this graph."""
     if save_dir is None:
         return make()
-    path = Path(save_dir) / name
+    path, sections = Path(save_dir) / name, {*data.graph.section_bytes} - {"node_rank"}
+    made_of = [data.graph.fingerprint(sections), *options]
     if not path.exists():
-        made = {"graph": graph, **make()}
         with replaced_file(path) as file:  # other ranks may be about to read it
-            torch.save(made, file)
-        return made
+            torch.save({"made_of": made_of, **make()}, file)
     found = torch.load(path, weights_only=True)
-    if not isinstance(found, dict) or found.get("graph") != graph:
+    if not isinstance(found, dict) or found.get("made_of") != made_of:
         raise ValueError(
             f"{path} is of another graph or of other options: remove it, or choose another file"
         )
     return found
+
+
+def _require_memory(num_bytes: int, what: str, instead: str) -> None:
+    if num_bytes > (available := available_memory()):
+        raise MemoryError(
+            f"{what} takes about {format_bytes(num_bytes)} of memory, and "
+            f"{format_bytes(available)} are available: {instead}"
+        )
 
 
 # --- clusters
@@ -86,30 +87,33 @@ class ClusterData:
     """The nodes of a dataset in clusters, for `ClusterLoader` (Chiang et al., "Cluster-GCN",
     KDD 2019).
 
-    METIS makes them, where pymetis is installed and its 400 bytes for each edge are available.
-    Otherwise they are ranges of a breadth-first order of the nodes, and a warning says why; that
-    takes 50 bytes for each node.
+    METIS makes them, in memory, by pymetis: it takes about 400 bytes for each edge.
 
     Parameters
     ----------
     data : Dataset
         From `graphzero.open` or `from_data`, without types.
-    num_parts : int
-        Clusters.
+    num_parts : int or (num_nodes,) integers
+        How many clusters METIS makes; or the cluster of each node, counted from 0.
     recursive : bool
         Of METIS.
     save_dir, filename : str, optional
-        Folder in which the clusters are kept for later runs, and their file there.
+        Folder in which the clusters of METIS are kept for later runs, and their file there.
     log, sparse_format
         Without effect.
     keep_inter_cluster_edges : bool
         True is refused.
+
+    Raises
+    ------
+    ImportError, MemoryError
+        If METIS is needed, and pymetis is not installed, or memory is short.
     """
 
     def __init__(
         self,
         data: Dataset,
-        num_parts: int,
+        num_parts: Any,
         recursive: bool = False,
         save_dir: str | None = None,
         filename: str | None = None,
@@ -117,78 +121,46 @@ class ClusterData:
         keep_inter_cluster_edges: bool = False,
         sparse_format: str = "csr",
     ) -> None:
-        as_dataset(data)
-        data.require_untyped("clusters are made")
-        self.data, self.num_parts = data, as_count(num_parts, "num_parts", 1, data.num_nodes)
+        as_dataset(data).require_untyped("clusters are made")
         if keep_inter_cluster_edges:
             raise TypeError(
-                "clusters keep no edges to others: ClusterLoader has the edges between those of a "
-                "mini-batch, and num_neighbors=[-1] of NeighborLoader all edges of some nodes"
+                "clusters keep no edges to others: NeighborLoader has all of some nodes"
             )
-        kept = _remembered(
-            save_dir,
-            filename or f"clusters_{self.num_parts}{'_recursive' if recursive else ''}.pt",
-            data,
-            lambda: {"cluster": torch.from_numpy(_clusters(data, self.num_parts, recursive))},
-            [self.num_parts, recursive] if filename else [],
-        )
-        cluster = kept["cluster"].numpy()
-        order = np.argsort(cluster, kind="stable")
-        self._parts = np.split(order, np.cumsum(np.bincount(cluster, minlength=num_parts))[:-1])
+        if np.ndim(num_parts) == 0:
+            options: Any = [as_count(num_parts, "num_parts", 1, data.num_nodes), bool(recursive)]
+            name = filename or f"clusters_{num_parts}{'_recursive' if recursive else ''}.pt"
+            make = partial(_clusters, data, *options)
+            cluster = _remembered(save_dir, name, data, options, make)["cluster"].numpy()
+        else:
+            cluster = as_ids(as_array(num_parts), data.num_nodes, "num_parts")
+            if len(cluster) != data.num_nodes:
+                raise ValueError(f"num_parts has {len(cluster):,} of {data.num_nodes:,} nodes")
+        order, ends = np.argsort(cluster, kind="stable"), np.cumsum(np.bincount(cluster))
+        self.data, self._parts = data, np.split(order, ends[:-1])
+        self.num_parts = len(self._parts)
 
     def __len__(self) -> int:
         return self.num_parts
 
     def __getitem__(self, index: int) -> Data:
         """One cluster as a graph."""
-        one: Data = next(iter(_PyGSubgraphs(self.data, [self._parts[range(len(self))[index]]])))
-        return one
+        return next(iter(_PyGSubgraphs(self.data, [self._parts[index]])))
 
 
-def _clusters(data: Dataset, num_parts: int, recursive: bool) -> IdArray:
-    """The cluster of each node."""
-    need, available = _METIS_BYTES * data.num_edges, available_memory()
-    if importlib.util.find_spec("pymetis") is None or need > available:
-        warnings.warn(
-            f"clusters are ranges of a breadth-first order of the nodes. METIS, whose clusters "
-            f"have fewer edges between them, needs pymetis (pip install pymetis) and takes about "
-            f"{format_bytes(need)} of memory, of which {format_bytes(available)} are available",
-            UserWarning,
-            stacklevel=user_line(),
-        )
-        place = np.empty(data.num_nodes, np.int64)
-        place[_breadth_first(data)] = np.arange(data.num_nodes)
-        return place * num_parts // data.num_nodes
+def _clusters(data: Dataset, num_parts: int, recursive: bool) -> dict[str, Tensor]:
+    """The cluster of each node, by METIS."""
+    instead = "use RandomNodeLoader, or give num_parts the cluster of each node, made elsewhere"
+    try:
+        metis: Any = importlib.import_module("pymetis")
+    except ImportError:
+        raise ImportError(f"METIS makes the clusters: pip install pymetis, {instead}") from None
+    _require_memory(_METIS_BYTES * data.num_edges, "METIS", instead)
     one, other = data.edges[EDGES].all_edges()
     count, differ = data.num_nodes, one != other  # METIS needs both directions, and no self-loops
     one, other = one[differ], other[differ]
     one, other = np.divmod(np.unique(np.append(one * count + other, other * count + one)), count)
-    metis: Any = importlib.import_module("pymetis")
     lists = metis.CSRAdjacency(np.searchsorted(one, np.arange(count + 1)), other)
-    return np.asarray(metis.part_graph(num_parts, lists, recursive=recursive)[1], np.int64)
-
-
-def _breadth_first(data: Dataset) -> IdArray:
-    """All nodes in the order in which a breadth-first search along the lists finds them."""
-    edges = data.edges[EDGES]
-    degree = edges.degree(np.arange(data.num_nodes))
-    waiting = degree > 0  # what has no list comes last
-    found, start = [], 0
-
-    def next_of(nodes: IdArray) -> IdArray:
-        reached = np.unique(edges._lists(nodes)[2])
-        return reached[waiting[reached]]
-
-    while waiting[start:].any():
-        start += int(waiting[start:].argmax())
-        level = np.array([start])
-        while len(level):
-            waiting[level] = False
-            found.append(level)
-            parts = np.flatnonzero(np.diff(np.cumsum(degree[level]) // _CHUNK)) + 1
-            level = np.unique(np.concatenate([next_of(part) for part in np.split(level, parts)]))
-    seen = np.concatenate([np.empty(0, np.int64), *found])
-    return np.concatenate([seen, np.setdiff1d(np.arange(data.num_nodes), seen)])
+    return {"cluster": torch.tensor(metis.part_graph(num_parts, lists, recursive=recursive)[1])}
 
 
 class ClusterLoader(_PyGSubgraphs):
@@ -234,10 +206,9 @@ class RandomNodeLoader(_PyGSubgraphs):
 # --- GraphSAINT
 
 
-def _below(words: npt.NDArray[np.uint64], count: Any) -> IdArray:
+def _below(words: npt.NDArray[np.uint64], count: int | IdArray) -> IdArray:
     """Uniform integers in [0, count) of random words."""
-    below: IdArray = ((words >> np.uint64(11)) * 2.0**-53 * count).astype(np.int64)
-    return below
+    return ((words >> np.uint64(11)) * 2.0**-53 * count).astype(np.int64)
 
 
 class _SaintSets(SubgraphDataset):
@@ -252,17 +223,10 @@ class _SaintSets(SubgraphDataset):
         Of each node by the user's id, and of each edge by its place in the lists.
     """
 
-    def __init__(
-        self,
-        dataset: Dataset,
-        num_steps: int,
-        draw: Callable[[npt.NDArray[np.uint64]], IdArray],
-        num_words: int,
-        **options: Any,
-    ) -> None:
+    def __init__(self, dataset: Dataset, num_steps: int, draws: _Draws, **options: Any) -> None:
         super().__init__(dataset, num_steps, **options)
-        self.draw, self.num_words = draw, num_words
-        self.norm: tuple[Array, Array] | None = None
+        self.draw, self.num_words = draws
+        self.norm: Any = None
 
     def sets_at(self, positions: IdArray, epoch: int) -> list[IdArray]:
         return [self._set_at(epoch, int(step)) for step in positions]
@@ -295,12 +259,8 @@ def _normalization(sets: _SaintSets, coverage: int, log: bool) -> dict[str, Tens
     Steps are drawn until there are `coverage` sampled nodes for each node of the graph.
     """
     data = sets.dataset
-    need, available = 8 * data.num_nodes + 4 * data.num_edges, available_memory()
-    if need > available:
-        raise MemoryError(
-            f"the counts of sampled nodes and edges take {format_bytes(need)} of memory, and "
-            f"{format_bytes(available)} are available: leave out sample_coverage"
-        )
+    need = 8 * data.num_nodes + 4 * data.num_edges
+    _require_memory(need, "counting sampled nodes and edges", "leave out sample_coverage")
     nodes, edges = (np.zeros(count, np.float32) for count in (data.num_nodes, data.num_edges))
     wanted, taken, steps = data.num_nodes * coverage, 0, 0
     with tqdm(total=wanted, desc="GraphSAINT normalization", disable=not log) as bar:
@@ -375,36 +335,30 @@ class GraphSAINTSampler(_PyGSubgraphs):
         log: bool = True,
         **options: Any,
     ) -> None:
-        as_dataset(data)
-        data.require_untyped("GraphSAINT samples")
+        as_dataset(data).require_untyped("GraphSAINT samples")
         if data.num_edges == 0:
             raise ValueError("GraphSAINT samples by edges, and the graph has none")
-        draw, words = self._draws(data, as_count(batch_size, "batch_size"))
-        steps = as_count(num_steps, "num_steps")
-        coverage = as_count(sample_coverage, "sample_coverage", 0)
-        kind = f"{type(self).__name__.lower()}_{words}_{getattr(self, 'walk_length', '')}"
+        draws = self._draws(data, as_count(batch_size, "batch_size"))
+        self.num_steps = steps = as_count(num_steps, "num_steps")
+        self.sample_coverage = coverage = as_count(sample_coverage, "sample_coverage", 0)
+        kind = f"{type(self).__name__.lower()}_{draws[1]}_{getattr(self, 'walk_length', '')}"
 
         def make(ds: Dataset, **how: Any) -> tuple[_SaintSets, None]:
-            sets = _SaintSets(ds, steps, draw, words, **how)
+            sets = _SaintSets(ds, steps, draws, **how)
             if coverage > 0:
                 alone = {"gather": [], "distributed": False, "rank": None, "world_size": None}
                 how = {**how, **alone, "seed": ~how["seed"]}
-                others = _CountedSets(ds, steps, draw, words, **how)
+                others = _CountedSets(ds, steps, draws, **how)
                 count = partial(_normalization, others, coverage, log)
-                found = _remembered(save_dir, f"{kind}_{coverage}.pt", ds, count)
+                found = _remembered(save_dir, f"{kind}_{coverage}.pt", ds, [], count)
                 sets.norm = found["node_norm"].numpy(), found["edge_norm"].numpy()
             return sets, None
 
-        self.num_steps, self.sample_coverage = steps, coverage
         self._set_up(data, {}, options, make)
 
-    def _draws(
-        self, data: Dataset, size: int
-    ) -> tuple[Callable[[npt.NDArray[np.uint64]], IdArray], int]:
+    def _draws(self, data: Dataset, size: int) -> _Draws:
         """How random words become stored ids, and how many words a step needs."""
-        raise TypeError(
-            "use GraphSAINTNodeSampler, GraphSAINTEdgeSampler or GraphSAINTRandomWalkSampler"
-        )
+        raise NotImplementedError("use GraphSAINTNodeSampler, or another class derived from it")
 
 
 class GraphSAINTNodeSampler(GraphSAINTSampler):
@@ -413,7 +367,7 @@ class GraphSAINTNodeSampler(GraphSAINTSampler):
     Parameters are those of `GraphSAINTSampler`.
     """
 
-    def _draws(self, data: Dataset, size: int) -> Any:
+    def _draws(self, data: Dataset, size: int) -> _Draws:
         return partial(_sources_of_draws, data), size
 
 
@@ -429,7 +383,7 @@ class GraphSAINTEdgeSampler(GraphSAINTSampler):
     Parameters are those of `GraphSAINTSampler`.
     """
 
-    def _draws(self, data: Dataset, size: int) -> Any:
+    def _draws(self, data: Dataset, size: int) -> _Draws:
         return partial(_ends_of_draws, data, np.flatnonzero(np.diff(data.graph.indptr))), 2 * size
 
 
@@ -466,7 +420,7 @@ class GraphSAINTRandomWalkSampler(GraphSAINTSampler):
         self.walk_length = as_count(walk_length, "walk_length")
         super().__init__(data, batch_size, *args, **options)
 
-    def _draws(self, data: Dataset, size: int) -> Any:
+    def _draws(self, data: Dataset, size: int) -> _Draws:
         return partial(_nodes_of_walks, walked_graph(data), self.walk_length), size + 1
 
 

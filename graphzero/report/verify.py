@@ -26,7 +26,7 @@ from graphzero.graph.dataset import open_dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import EdgeTypeGraph, Graph
 from graphzero.graph.user_input import as_threads
-from graphzero.packs.pack_file import OFFSETS, OPTIONS, open_pack, pack_files
+from graphzero.packs.pack_file import OFFSETS, OPTIONS, Pack
 from graphzero.store.format import DTYPES, FLAG_TYPED, FLAG_VECTOR, Header, read_header
 from graphzero.store.id_table import IdTable
 from graphzero.store.manifest import MANIFEST_NAME, FileEntry, Manifest, read_manifest
@@ -127,7 +127,7 @@ def verify_path(
             roles = _roles_of(read_manifest(root))
             files = [(entry.resolve(root), role) for entry, role in roles.items()]
         elif read_header(path).find(OPTIONS) is not None:
-            files += [(part, Role()) for part in pack_files(path)[1:]]
+            files += [(part, Role()) for part in Pack(path).files[1:]]
     except FormatError as error:  # that of a file, its check reports
         if root.is_dir():
             found.findings.append(_finding_of(str(root / MANIFEST_NAME), error))
@@ -442,7 +442,7 @@ def _groups_of_rows(file: _File) -> Iterator[_Group]:
     if OPTIONS in arrays:
         yield [OFFSETS, OPTIONS], []
         if not file.found:
-            open_pack(file.path).store.close()
+            Pack(file.path)
 
 
 def _inverse_tables(file: _File, ids: str, what: str) -> _Group:
