@@ -82,10 +82,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "texts, which become numbers (map)",
     )
     add_storage_options(parser)
-    add = partial(
-        add_option,
-        parser.add_argument_group("changing the edges", "e_id is the first of merged edges"),
-    )
+    group = parser.add_argument_group("changing the edges", "e_id is the first of merged edges")
+    add = partial(add_option, group)
     add(
         "--coalesce AGG",
         "merge parallel edges. AGG says what becomes of attributes: sum, mean, min, max, first, "

@@ -71,8 +71,7 @@ def run(args: argparse.Namespace) -> int:
         sizes = ("num_nodes", "num_edges", "dim", "num_classes", "seed")
         files = write_demo(folder, **{size: getattr(args, size) for size in sizes})
         tell("building a dataset from edges.csv and the .npy files")
-        files |= {"directed": False, "progress": shows_progress(args)}
-        with build(folder / "dataset", **files) as ds:
+        with build(folder / "dataset", **files, directed=False, progress=shows_progress(args)) as ds:
             tell(f"training on {ds.num_nodes:,} nodes and {ds.num_edges:,} edges")
             train_and_print(ds, args)
     return 0

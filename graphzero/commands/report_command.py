@@ -75,10 +75,7 @@ def _run_command(args: argparse.Namespace) -> int:
     from graphzero.report.summary import summarize
 
     outputs, files = _checked_outputs(args), files_of(args.dataset)  # before anything is run
-    with (
-        _passing_signals_on() as start,
-        tempfile.TemporaryDirectory(prefix="graphzero-") as folder,
-    ):
+    with _passing_signals_on() as start, tempfile.TemporaryDirectory(prefix="graphzero-") as folder:
         prefix = os.path.join(folder, "batches")
         try:
             child = start(args.target, env={**os.environ, "GRAPHZERO_STATS": prefix})
@@ -105,11 +102,9 @@ def _run_command(args: argparse.Namespace) -> int:
 
 def _has_ended(child: subprocess.Popen[bytes], seconds: float) -> bool:
     """Waits for the end of a child, at most so long."""
-    try:
+    with suppress(subprocess.TimeoutExpired):
         child.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
+    return child.returncode is not None
 
 
 @contextmanager
@@ -142,16 +137,9 @@ def _passing_signals_on() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
 
 def _has_keyboard() -> bool:
     """Whether Ctrl-C on a terminal reaches this process and its child."""
-    try:
-        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
-    except OSError:
-        return False
-    try:
-        return os.tcgetpgrp(terminal) == os.getpgrp()
-    except OSError:
-        return False
-    finally:
-        os.close(terminal)
+    with suppress(OSError), open("/dev/tty", "rb", buffering=0) as terminal:
+        return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    return False
 
 
 def _show(args: argparse.Namespace) -> int:

@@ -91,8 +91,7 @@ def run(args: argparse.Namespace) -> int:
     from graphzero.report.tune import Workload, csv_rows, csv_text, tune
 
     path = Path(args.dir) / TUNING_NAME if args.out is None else Path(args.out)
-    outputs = [Output("--out", path)]
-    outputs += [] if args.csv is None else [Output("--csv", args.csv)]
+    outputs = [Output("--out", path), *([Output("--csv", args.csv)] if args.csv else [])]
     with open_dataset(args.dir) as ds:
         check_outputs(outputs, files_of_dataset(ds.paths))
         has_train = any("train" in store.splits for store in ds.nodes.values())

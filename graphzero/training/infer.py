@@ -36,15 +36,7 @@ from graphzero.store.atomic import replace_file, sync_folder
 from graphzero.store.manifest import NODES, EdgeType
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset
 from graphzero.training.layer_files import Folder, RowsFile, new_state, working_folder
-from graphzero.training.layers import (
-    DEGREE,
-    Layer,
-    Pieces,
-    evaluating,
-    layers_of,
-    modules_of,
-    rows_of,
-)
+from graphzero.training.layers import DEGREE, Layer, Pieces, evaluating, layers_of, rows_of
 from graphzero.units import format_bytes, parse_size
 
 _BATCH_BYTES = 512 << 20  # of rows that are in memory at the same time, without a memory_limit
@@ -121,7 +113,8 @@ def infer(
     limit = None if memory_limit is None else parse_size(memory_limit, "memory_limit")
     if limit is not None and limit < _LEAST_LIMIT:
         raise ValueError(f"memory_limit must be at least {format_bytes(_LEAST_LIMIT)}")
-    modules = modules_of(model)
+    given = model if isinstance(model, Sequence) else [model]
+    modules = [each for each in given if isinstance(each, torch.nn.Module)]
     if device is None:
         found = (parameter.device for module in modules for parameter in module.parameters())
         device = next(found, torch.device("cpu"))
@@ -132,7 +125,7 @@ def infer(
     outputs = [Output("out", path) for path in run.outputs(ds.nodes).values()]
     check_outputs(outputs, files_of_dataset(ds.paths))
     options = run.options(modules, len(layers))
-    with evaluating(model), working_folder(target, options, resume) as folder:
+    with evaluating(modules), working_folder(target, options, resume) as folder:
         return run.all_layers(layers, folder, needs_degrees, progress)
 
 

@@ -64,16 +64,10 @@ def layers_of(model: Any) -> tuple[list[Layer], bool]:
     raise TypeError(f"the layers of {type(model).__name__} are not known: {_WRITE_LAYERS}")
 
 
-def modules_of(model: Any) -> list[nn.Module]:
-    """The modules that are known to be in a model."""
-    found = model if isinstance(model, Sequence) else [model]
-    return [each for each in found if isinstance(each, nn.Module)]
-
-
 @contextmanager
-def evaluating(model: Any) -> Iterator[None]:
+def evaluating(models: Sequence[nn.Module]) -> Iterator[None]:
     """Has modules in evaluation mode, without gradients; afterwards they are as before."""
-    modules = {module: module.training for each in modules_of(model) for module in each.modules()}
+    modules = {module: module.training for each in models for module in each.modules()}
     try:
         for module in modules:
             module.training = False
@@ -200,12 +194,12 @@ class Pieces:
 
     def _check(self, module: Any) -> None:
         name = type(module).__name__
-        of_group = {"index", "ptr", "dim_size", "size_i"} & {
-            *module.inspector.get_param_names("message"),
-        }
+        names = module.inspector.get_param_names("message")
+        of_group = {"index", "ptr", "dim_size", "size_i"} & set(names)
         reduce = type(module.aggr_module).__name__
+        base: Any = next(each for each in type(module).__mro__ if each.__name__ == "MessagePassing")
         if (
-            _base_of(module).aggregate is not type(module).aggregate
+            base.aggregate is not type(module).aggregate
             or reduce not in _REDUCTIONS
             or of_group
             or (module.inspector.implements("edge_update") and name != "GATConv")
@@ -259,11 +253,6 @@ class Pieces:
         self._attention = most + weights[of_seed].sum(0).log()
         normalised = weights / weights[of_seed].sum(0)
         return torch.where((target == 0)[:, None], normalised, out)
-
-
-def _base_of(module: Any) -> Any:
-    """PyG's class of message passing."""
-    return next(base for base in type(module).__mro__ if base.__name__ == "MessagePassing")
 
 
 _REDUCTIONS = ("SumAggregation", "MeanAggregation", "MaxAggregation", "MinAggregation")

@@ -42,11 +42,7 @@ Evaluation = Literal["sampled", "exact"]
 
 SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "test": "test"}
 FEATURE_DTYPE = "float32"  # of the model's inputs, whatever the features are stored as
-_ROWS: dict[str, Any] = {
-    "gather": ("x", "y"),
-    "feature_dtype": FEATURE_DTYPE,
-    "distributed": False,
-}
+_ROWS: dict[str, Any] = {"gather": ("x", "y"), "feature_dtype": FEATURE_DTYPE, "distributed": False}
 # A model may have some classes that no label names, but not mostly such classes.
 _MOST_SPARSE_CLASSES = 10_000
 _MOST_CLASSES_PER_LABEL = 10
