@@ -61,9 +61,8 @@ def run(args: argparse.Namespace) -> int:
         if not args.quiet:
             print(text, flush=True)
 
-    kept = nullcontext(args.dir)
     temporary = partial(tempfile.TemporaryDirectory, ignore_cleanup_errors=True)
-    with kept if args.dir is not None else temporary(prefix="graphzero-demo-") as name:
+    with nullcontext(args.dir) if args.dir else temporary(prefix="graphzero-demo-") as name:
         folder = Path(name)
         folder.mkdir(parents=True, exist_ok=True)
         check_output_options(args, demo_paths(folder))
@@ -71,7 +70,8 @@ def run(args: argparse.Namespace) -> int:
         sizes = ("num_nodes", "num_edges", "dim", "num_classes", "seed")
         files = write_demo(folder, **{size: getattr(args, size) for size in sizes})
         tell("building a dataset from edges.csv and the .npy files")
-        with build(folder / "dataset", **files, directed=False, progress=shows_progress(args)) as ds:
+        files |= {"directed": False, "progress": shows_progress(args)}
+        with build(folder / "dataset", **files) as ds:
             tell(f"training on {ds.num_nodes:,} nodes and {ds.num_edges:,} edges")
             train_and_print(ds, args)
     return 0
