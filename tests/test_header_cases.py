@@ -224,7 +224,6 @@ NODE_CASES = [
     Case(_of("key,id,a"), "inv", "refused", options={"id_column": "key"}, says=("columns=",)),
     Case(None, "ivv", "right", options={"id_column": 0}),
     Case(None, "ivv", "refused", options={"id_column": "id"}, says=("position",)),
-    Case(_of("id,a,b"), "ivx", "right", options={"columns": "a"}),
     Case(_of("id,a,b"), "ivv", "refused", options={"columns": ["a", "nothing"]}),
     Case(_of("id,a,b"), "ivv", "refused", options={"columns": []}),
     Case(_of("a,b"), "vv", "refused", options={"columns": ["a", "b"]}, says=_BOTH),
