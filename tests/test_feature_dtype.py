@@ -82,7 +82,7 @@ def test_what_does_not_fit_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"is not a dtype; use one of .*float16, bfloat16"):
         built(tmp_path, rows, "bf16")
     np.save(tmp_path / "x.npy", rounded(some_rows(), "bfloat16").view("V2"))  # as of ml_dtypes
-    with pytest.raises(ValueError, match=r"x\.npy has dtype \|V2: it must hold numbers"):
+    with pytest.raises(ValueError, match=r"x\.npy has dtype \|V2, .*give array\.view\("):
         built(tmp_path, tmp_path / "x.npy")
 
 
