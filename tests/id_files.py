@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,14 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
-
-
-def same_files(one: Path, other: Path, but: frozenset[str] = frozenset()) -> None:
-    """Compares the files of two datasets byte for byte, but for some names."""
-    names = sorted(set(os.listdir(one)) - but - {"dataset.json"})
-    assert names == sorted(set(os.listdir(other)) - but - {"dataset.json"})
-    for name in names:
-        assert (one / name).read_bytes() == (other / name).read_bytes(), name
 
 
 def fresh(path: Path) -> Path:

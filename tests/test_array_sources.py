@@ -6,8 +6,10 @@ of which the recording has none; damaged, hostile and unclear ones leave an earl
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import re
+import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -90,13 +92,6 @@ def test_matrices_with_long_and_empty_rows_equal_entries_and_zeros(
     assert contents(tmp_path / "p") == contents(tmp_path / "b")
 
 
-def test_a_matrix_says_how_many_nodes_each_end_has(tmp_path: Path) -> None:
-    matrix = sp.csr_array(MATRIX.tocsr()[:4, :])
-    with pytest.raises(ValueError, match=r"'x' of 'b' has 5 rows.* a matrix of shape \(4, 6\)"):
-        nodes = {"a": {}, "b": {"x": np.ones((5, 1))}}
-        build_dataset(tmp_path / "t", {("a", "to", "b"): matrix}, nodes=nodes)
-
-
 # --- what cannot be read
 
 
@@ -164,12 +159,11 @@ def rewrite(path: Path, *changes: tuple[bytes, int, bytes]) -> None:
 
 def test_npz_that_cannot_be_read(tmp_path: Path, refused: Any) -> None:
     path, local, central = tmp_path / "e.npz", b"PK\x03\x04", b"PK\x01\x02"
-    for save, message, changes in (
-        (np.savez_compressed, "encrypted", ((local, 6, b"\1\0"), (central, 8, b"\1\0"))),
-        (np.savez_compressed, "compression", ((local, 8, b"c\0"), (central, 10, b"c\0"))),
-        (np.savez, "", ((local, 26, b"\xff\xff"),)),
+    for message, *changes in (
+        ("encrypted", (local, 6, b"\1\0"), (central, 8, b"\1\0")),
+        ("compression", (local, 8, b"c\0"), (central, 10, b"c\0")),
     ):
-        save(path, e=EDGE_INDEX)
+        np.savez_compressed(path, e=EDGE_INDEX)
         rewrite(path, *changes)
         refused(rf"e\.npz:e is not a complete NumPy array: .*{message}", path)
     np.savez(path, e=np.array([object()]))
@@ -193,8 +187,6 @@ def test_which_array_is_never_guessed(tmp_path: Path, refused: Any) -> None:
     refused(listed, path)
     refused(listed, EDGE_INDEX, path)
     refused(r"d\.npz has not one array 'c'; it has a \(", EDGE_INDEX, f"{path}:c")
-    np.savez(path, x=np.ones((50, 3)), node_feat=np.ones((50, 4)))
-    refused("name the array", EDGE_INDEX, path)
     np.savez(path, edge_index=EDGE_INDEX)
     refused("name the array", EDGE_INDEX, path)  # the only array is of another kind
     refused("none.npz", f"{tmp_path / 'none.npz'}:e", kind=FileNotFoundError)
@@ -237,12 +229,8 @@ def test_matrices_that_are_no_edges(refused: Any) -> None:
     refused("a DIA matrix .*eliminate_zeros", csr.todia())
     refused(r"matrix of shape \(6,\): edges have two", sp.coo_array(np.arange(6)))
     refused("entry 1: weight -1.5 is negative", -csr)
-    refused("the weight has dtype complex128", csr.astype(complex))
     refused(r"num_nodes=7, but edges is a matrix of shape \(6, 6\)", csr, num_nodes=7)
-    refused(r"features has 9 rows, but edges is a matrix", csr, np.ones((9, 1)))
-    refused(
-        "weight=array.*give the name of the column, or its position", csr, weight=np.ones(csr.nnz)
-    )
+    refused("weight=array.*give the name of the column", csr, weight=np.ones(csr.nnz))
     refused("features are stored dense", EDGE_INDEX, sp.eye(50).tocsr())
     blocks = torch.ones(4, 4).to_sparse_bsr((2, 2))
     refused("a BSR matrix", blocks)
@@ -253,9 +241,7 @@ def test_matrices_that_are_no_edges(refused: Any) -> None:
     [
         ("indptr", [0, 3, 2, 5], "not a valid CSR"),
         ("indptr", [0, 9, 2, 5], "not a valid CSR"),
-        ("indptr", [1, 2, 3, 5], "not a valid CSR"),
         ("indptr", [0, 2, 3, 4], "not a valid CSR"),
-        ("indptr", [0, 2, 3, 6], "not a valid CSR"),
         ("indptr", [0, 2, 5], r"not a valid CSR matrix of shape \(3, 3\): each entry needs"),
         ("indices", [0, 1, 2, 0, 3], "target id 3 is out of range for 3 nodes"),
         ("indices", [0, 1, 2, 0, -1], "-1 is not a target id"),
@@ -278,18 +264,11 @@ PAIR = (np.array([0, 1, 2]), np.array([1, 2, 0]))
     [
         ([PAIR, (PAIR[0], PAIR[1][:2])], "chunk 1 cannot be read: .*Yield pairs of equally long"),
         ([PAIR, (PAIR[0], np.array([1, -1, 0]))], "edges, record 4: -1 is not a target id"),
-        ([PAIR, (PAIR[0], PAIR[1] * 1.0)], "the target id has dtype float64"),
         ([(*PAIR, np.ones(3))], "chunk 0 cannot be read: .*Yield pairs.*'weight'"),
-        ([5], "chunk 0 cannot be read"),
         ([np.zeros((2, 3), int)], r"chunk 0 cannot be read: it is one array of shape \(2, 3\)"),
-        ([torch.zeros((2, 2), dtype=int)], r"one array of shape \(2, 2\)\. Yield pairs"),
         ([PAIR, (PAIR[0] > 0, PAIR[1] > 0)], "chunk 1 .* columns are not those of chunk 0"),
-        ([PAIR, {"src": PAIR[0], "dst": PAIR[1]}], "chunk 1 .* columns are not those of chunk 0"),
-        ([{"src": PAIR[0], "dst": PAIR[1]}, PAIR], "columns are not those of chunk 0, src, dst"),
         ([{"src": PAIR[0], "dst": PAIR[1], "weight": [1.0, -2, 3]}], "record 1: weight -2.0"),
-        ([{"src": PAIR[0], "dst": PAIR[1], "weight": [1.0]}], "chunk 0 cannot be read"),
         ([], "has no edges"),
-        ([(PAIR[0][:0], PAIR[1][:0])], "has no edges"),
     ],
 )
 def test_chunks_that_are_no_edges(refused: Any, chunks: Any, message: str) -> None:
@@ -303,10 +282,8 @@ ROWS = np.ones((25, 2), np.float32)
     ("chunks", "message"),
     [
         ([ROWS, ROWS[:, :1]], r"features, chunk 1 has dtype float32 and rows of shape \(1,\)"),
-        ([ROWS, ROWS * np.float64(2)], "features, chunk 1 has dtype float64"),
         ([ROWS], "features has 25 rows|node 25|out of range for 25 nodes"),
         ([1.0, 2.0], "chunk 0 is 1.0: yield arrays of many rows"),
-        (["x.npy"], "chunk 0 is 'x.npy': yield arrays"),
         ([pd.DataFrame(ROWS)], "chunk 0 is a DataFrame, whose columns have names, .* as an array"),
         ([], "features is an iterator without any chunk"),
         ([ROWS, np.array([["a", "b"]])], "features, chunk 1 has dtype <U1: it must hold numbers"),
@@ -314,12 +291,6 @@ ROWS = np.ones((25, 2), np.float32)
 )
 def test_chunks_that_are_no_rows(refused: Any, chunks: Any, message: str) -> None:
     refused(message, EDGE_INDEX, iter(chunks))
-
-
-def test_iterators_are_read_where_they_can_be(refused: Any) -> None:
-    refused("give the name of the column", iter([PAIR]), weight=np.ones(3))
-    refused("returns int, not an iterator", lambda: 5)
-    refused("returns NoneType, not an iterator", EDGE_INDEX, lambda: None)
 
 
 @pytest.mark.parametrize("kind", [ValueError, TypeError])
@@ -330,3 +301,38 @@ def test_errors_of_the_user_are_passed_on(refused: Any, kind: Any) -> None:
 
     for args in ((fail(PAIR),), (lambda: fail(PAIR),), (EDGE_INDEX, fail(ROWS))):
         refused("of the user", *args, kind=kind)
+    refused("returns NoneType, not an iterator", EDGE_INDEX, lambda: None)
+
+
+# --- graphs of PyG in files of torch.save: the user reads them, mapped, in one line
+
+LINE = r"from_data\(torch\.load\(file, weights_only=False, mmap=True\), "
+
+
+def test_the_line_that_errors_show_stores_the_graph_in_the_file(tmp_path: Path) -> None:
+    Data = pytest.importorskip("torch_geometric.data").Data
+    from_data = importlib.import_module("graphzero.pyg").from_data
+    rng = torch.Generator().manual_seed(0)
+    data, file = Data(x=torch.randn(30, 4, generator=rng)), tmp_path / "g.pt"
+    data.edge_index, data.name = torch.randint(0, 30, (2, 100), generator=rng), "a graph"
+    torch.save(data, file)
+    with pytest.raises(TypeError, match=f"not {type(file).__name__}.*{LINE}"):
+        from_data(file, tmp_path / "b")
+    with pytest.raises(ValueError, match=f"g.pt has an object of .*{LINE}"):
+        build_dataset(tmp_path / "b", file)
+    assert not (tmp_path / "b").exists()
+    from_data(data, tmp_path / "p")
+    from_data(torch.load(file, weights_only=False, mmap=True), tmp_path / "b")
+    assert contents(tmp_path / "b") == contents(tmp_path / "p")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_its_tensors_are_mapped_and_not_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "g.pt"
+    torch.save({"x": torch.ones(1000, 64)}, path)
+    x = torch_file.load_torch(path)["x"]
+    (mapped,) = [
+        line for line in Path("/proc/self/maps").read_text().splitlines() if str(path) in line
+    ]
+    begin, end = (int(at, 16) for at in mapped.split()[0].split("-"))
+    assert begin <= x.data_ptr() < end

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import warnings
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,7 @@ from graphzero.ingest import build_dataset, row_files
 from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.options import Progress, WriteOptions
 from graphzero.ingest.row_files import write_rows
-from graphzero.ingest.rows import ValueColumns, round_to, rows_of_array, rows_of_table
-from graphzero.ingest.sources.tables import open_table
+from graphzero.ingest.rows import round_to, rows_of_array
 from graphzero.store.format import BFLOAT16, FLAG_VECTOR, Header, read_file, verify_file
 
 EDGES = np.array([[0, 3], [1, 3], [2, 3], [0, 1], [4, 1], [3, 4]])
@@ -35,26 +33,13 @@ def rows_of(path: Path) -> tuple[Header, np.ndarray[Any, Any]]:
     return header, rows[arrays["node_rank"]] if "node_rank" in arrays else rows
 
 
-def test_hot_rows_come_first(tmp_path: Path) -> None:
-    build_dataset(tmp_path / "d", EDGES[:, ::-1], np.arange(NODES) * 10.0)
-    header, arrays = read_file(tmp_path / "d" / "features.gd")
-    assert header.flags == FLAG_VECTOR
-    np.testing.assert_array_equal(arrays["rows"], [30, 10, 40, 0, 20])
-    np.testing.assert_array_equal(arrays["node_rank"], [3, 1, 4, 0, 2])
-
-
 @pytest.mark.parametrize("header", ["id,a,b\n", "id,0,1\n", ",0,1\n", ""])
-@pytest.mark.parametrize("zipped", [True, False])
-def test_csv_features(tmp_path: Path, order: str, header: str, zipped: bool) -> None:
-    text = f"{header}3,1.5,nan\n0,2,inf\n4,-1e-3,0\n1,5,6\n2,7,8\n".encode()
-    path = tmp_path / ("x.csv.gz" if zipped else "x.csv")
-    path.write_bytes(gzip.compress(text) if zipped else text)
+def test_csv_features(tmp_path: Path, order: str, header: str) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(f"{header}3,1.5,nan\n0,2,inf\n4,-1e-3,0\n1,5,6\n2,7,8\n")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         named = {} if header.startswith("id") else {"id_column": 0}
-        if named:
-            with pytest.raises(ValueError, match=r"id_column=0 .*id_column=False"):
-                build_dataset(tmp_path / "d", EDGES, path, order=order)
         build_dataset(tmp_path / "d", EDGES, path, order=order, **named)
     rows = rows_of(tmp_path / "d" / "features.gd")[1]
     assert rows.dtype == np.float32
@@ -74,7 +59,6 @@ def test_missing_rows_are_zeros_with_a_warning(tmp_path: Path, order: str) -> No
 @pytest.mark.parametrize(
     ("text", "expected", "num_classes"),
     [
-        ("0\n2\n1\n-1\n0\n", [0, 2, 1, -1, 0], 3),
         ("label\n0\n2\n1\n-1\n0\n", [0, 2, 1, -1, 0], 3),
         ("id,label\n4,1\n0,5\n1,0\n2,0\n3,0\n", [5, 0, 0, 0, 1], 6),
         ("0.5\n1\n2\n3\n4\n", np.array([0.5, 1, 2, 3, 4], np.float32), None),
@@ -96,12 +80,9 @@ def test_csv_labels(
 
 def test_splits(tmp_path: Path, order: str) -> None:
     ids, mask = [4, 0, 3, 0], np.isin(np.arange(NODES), [0, 3, 4])
-    np.save(tmp_path / "s.npy", np.array(ids, np.int32))
     (tmp_path / "s.csv").write_text("\n".join(["node", *map(str, ids)]))
-    pq.write_table(pa.table({"node": ids}), tmp_path / "s.parquet")
     pq.write_table(pa.table({"mask": mask}), tmp_path / "mask.parquet")
-    values = {"npy": "s.npy", "csv": "s.csv", "parquet": "s.parquet", "m-1": "mask.parquet"}
-    splits = {name: tmp_path / value for name, value in values.items()}
+    splits = {"csv": tmp_path / "s.csv", "m-1": tmp_path / "mask.parquet"}
     splits |= {"mask": mask, "list": ids, "none": np.empty(0, np.float64)}
     build_dataset(tmp_path / "d", EDGES, splits=splits, order=order)
     for name in splits:
@@ -141,50 +122,16 @@ def test_permutation_in_any_number_of_blocks(
     assert arrays["rows"].tobytes() == expected.tobytes()
 
 
-@settings(max_examples=30, deadline=None)
-@given(ids=st.lists(st.integers(0, 40), unique=True, min_size=1), memory=st.sampled_from([1, 300]))
-def test_rows_in_any_order_in_any_number_of_blocks(
-    tmp_path_factory: pytest.TempPathFactory, ids: list[int], memory: int
+def test_rows_of_a_file_in_one_pass_in_several_and_in_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path_factory.mktemp("d")
-    (folder / "x.csv").write_text("".join(f"{i},{i * i},{i + 1}\n" for i in ids))
-    source = rows_of_table(open_table(folder / "x.csv"), ValueColumns((1, 2), 0), "x")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        how: Any = {"fill_missing": True, "memory": memory, "progress": Progress()}
-        write_rows(folder / "x.gd", source, 41, order=None, **how).publish()
-    expected = np.zeros((41, 2))
-    for i in ids:
-        expected[i] = i * i, i + 1
-    np.testing.assert_array_equal(rows_of(folder / "x.gd")[1], expected)
-
-
-@pytest.mark.parametrize("on_disk", [True, False])
-def test_rows_of_arrays_in_any_number_of_passes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_disk: bool
-) -> None:
-    features = np.random.default_rng(0).random((1000, 5)).astype(">f4")[:, :4].copy()
-    given: Any = features
-    if on_disk:
-        np.save(tmp_path / "x.npy", features)
-        given = tmp_path / "x.npy"
+    """Of arrays in memory: `test_permutation_in_any_number_of_blocks`."""
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).random((1000, 5)).astype(">f4")[:, :4])
     edges = np.random.default_rng(1).integers(0, 1000, (3000, 2))
+    monkeypatch.setattr(row_files, "_PICK_BYTES", 512)
     written = []
-    for most, memory, passes in ((0, 1 << 20, None), (1 << 10, 1 << 20, 1), (1 << 10, 12_000, 5)):
-        monkeypatch.setattr(row_files, "_most_passes", lambda _, most=most: most)
+    for memory in (1 << 20, 20_000, 2_000):
         monkeypatch.setattr(WriteOptions, "rows_memory", memory)
-        monkeypatch.setattr(row_files, "_PICK_BYTES", 512)
-        blocks: list[int] = []
-        picked = row_files._picked
-
-        def counted(*arguments: Any, picked: Any = picked, blocks: Any = blocks) -> Any:
-            for block in picked(*arguments):
-                blocks.append(len(block))
-                yield block
-
-        monkeypatch.setattr(row_files, "_picked", counted)
-        build_dataset(tmp_path / "d", edges, given)
-        monkeypatch.setattr(row_files, "_picked", picked)
-        assert len(blocks) == (passes or 0)
+        build_dataset(tmp_path / "d", edges, tmp_path / "x.npy")
         written.append((tmp_path / "d" / "features.gd").read_bytes())
     assert written[0] == written[1] == written[2]

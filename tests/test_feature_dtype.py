@@ -56,11 +56,7 @@ def test_bfloat16_rounds_to_nearest_and_ties_to_even():
 
 @pytest.mark.parametrize(
     ("name", "fits", "fits_not"),
-    [
-        ("float16", 65519.996, 65520.0),
-        ("bfloat16", 3.3895313e38, 3.4e38),
-        ("float32", 3.4028235e38, 3.5e38),
-    ],
+    [("float16", 65519.996, 65520.0), ("bfloat16", 3.3895313e38, 3.4e38)],
 )
 def test_a_number_that_becomes_infinite_is_named(tmp_path, name, fits, fits_not):
     rows = some_rows(np.float64)
@@ -81,13 +77,13 @@ def test_what_does_not_fit_is_named(tmp_path):
         np.save(tmp_path / "x.npy", rows)
         with pytest.raises(ValueError, match=rf"x\.npy, row 17: {number} does not fit {dtype}"):
             built(tmp_path, tmp_path / "x.npy", dtype)
-    for dtype, message in (
-        ("uint8", "bfloat16 numbers cannot be stored as uint8 without"),
-        ("bf16", r"is not a dtype; use one of .*float16, bfloat16"),
-        ("complex64", "complex64 cannot be stored"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            built(tmp_path, rounded(some_rows(), "bfloat16"), dtype)
+    with pytest.raises(ValueError, match="bfloat16 numbers cannot be stored as uint8 without"):
+        built(tmp_path, rounded(some_rows(), "bfloat16"), "uint8")
+    with pytest.raises(ValueError, match=r"is not a dtype; use one of .*float16, bfloat16"):
+        built(tmp_path, rows, "bf16")
+    np.save(tmp_path / "x.npy", rounded(some_rows(), "bfloat16").view("V2"))  # as of ml_dtypes
+    with pytest.raises(ValueError, match=r"x\.npy has dtype \|V2, .*give array\.view\("):
+        built(tmp_path, tmp_path / "x.npy")
 
 
 IDS_FIRST = {"id_column": 0}
@@ -109,8 +105,6 @@ def test_csv_values_are_named_by_line(tmp_path, order):
     write_csv(path, rows, ids)
     with pytest.raises(ValueError, match=r"x\.csv, line 7: 100000\.0 does not fit float16"):
         built(tmp_path, path, "float16", order=order, **IDS_FIRST)
-    with pytest.raises(ValueError, match=r"x\.csv, line 1: '.*' is not a feature 0"):
-        built(tmp_path, path, "int16", order=order, **IDS_FIRST)
 
 
 @pytest.mark.parametrize("source", ["int64", "uint16", "int8", "bool"])
@@ -132,13 +126,3 @@ def test_bfloat16_comes_in_under_its_name(tmp_path, order, dtype):
         assert got.dtype == numbers.NAMES[dtype or "bfloat16"]
         wanted = rows if dtype in (None, "bfloat16") else numbers.as_float32(rows).astype(dtype)
         assert numbers.as_bits(got) == numbers.as_bits(wanted)
-
-
-@pytest.mark.parametrize("dtype", [None, "bfloat16"])
-def test_two_nameless_bytes_are_not_taken_for_bfloat16(tmp_path, dtype):
-    rows = rounded(some_rows(), "bfloat16")
-    np.save(tmp_path / "x.npy", rows.view("V2"))  # as of ml_dtypes
-    with pytest.raises(ValueError, match=r"x\.npy has dtype \|V2: it must hold numbers"):
-        built(tmp_path, tmp_path / "x.npy", dtype)
-    given = np.load(tmp_path / "x.npy", mmap_mode="r").view([("bfloat16", "<u2")])
-    assert numbers.as_bits(built(tmp_path, given, dtype)) == numbers.as_bits(rows)

@@ -43,26 +43,14 @@ for call in json.loads(sys.argv[2]):
 CALLS = {
     "fanout": [
         f"graph.sample_neighbors({seeds}, size, replace=True{kind}, num_threads={threads})"
-        for seeds in ("nodes", "one", "nodes[:2]")
+        for seeds in ("nodes", "one")
         for kind in ("", ", weighted=True")
         for threads in (1, 2)
     ]
     + [
         f"sampler(graph, {fanouts}, replace=True{kind}, num_threads={threads}).sample({seeds})"
-        for fanouts, seeds, threads in (
-            ("[size]", "nodes", 1),
-            ("[size]", "one", 2),
-            ("[size, size]", "nodes[:4]", 2),
-            ("[2, size]", "nodes[:50]", 2),
-        )
-        for kind in (
-            "",
-            ", weighted=True",
-            ", disjoint=True",
-            ", weighted=True, disjoint=True",
-            ", subgraph_type='induced'",
-            ", batch_dependency=4",
-        )
+        for fanouts, seeds, threads in (("[size]", "nodes", 1), ("[size, size]", "nodes[:4]", 2))
+        for kind in ("", ", weighted=True, disjoint=True", ", subgraph_type='induced'")
     ]
     + [
         f"sampler(graph, [2, size], replace=True{strictly}).sample(nodes, seed_time=times)"
@@ -142,10 +130,9 @@ def test_without_replacement_a_huge_fanout_is_all_neighbours(folder, kind, size)
         all_of_them = graph.sample_neighbors(nodes, -1, **kind)
         found = graph.sample_neighbors(nodes, size, **kind)
         np.testing.assert_array_equal(found.indices, all_of_them.indices)
-        for more in ({}, {"disjoint": True}):
-            batch = gz.NeighborSampler(graph, [size, size], **kind, **more).sample(nodes[:5])
-            whole = gz.NeighborSampler(graph, [-1, -1], **kind, **more).sample(nodes[:5])
-            np.testing.assert_array_equal(batch.n_id, whole.n_id)
+        batch = gz.NeighborSampler(graph, [size, size], **kind).sample(nodes[:5])
+        whole = gz.NeighborSampler(graph, [-1, -1], **kind).sample(nodes[:5])
+        np.testing.assert_array_equal(batch.n_id, whole.n_id)
         if not kind:
             labor = gz.NeighborSampler(graph, [size], labor=True).sample(nodes[:5])
             assert labor.edge_index.shape[1] == all_of_them.indptr[5]

@@ -7,7 +7,6 @@ of which the recording has none.
 from __future__ import annotations
 
 import datetime
-import decimal
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -154,7 +153,6 @@ TEXT = "src,dst\n0,1\n1,2\n"
 TWO_OF_A_NAME = pa.table([[0], [1], [2]], names=["src", "dst", "src"])
 FOLDERS: list[tuple[dict[str, Any], str]] = [
     ({"a.csv": TEXT, "b.csv": "0,1\n"}, "a.csv has .* src, dst, but .*b.csv has 2 columns"),
-    ({"a.csv": TEXT, "b.csv": "src,to\n0,1\n"}, "a.csv has .*src, dst, .*b.csv has .*src, to"),
     ({"a.csv": TEXT, "b/c.csv.gz": "dst,src\n0,-4\n"}, r"b/c.csv.gz, line 2: '-4' is not a source"),
     ({"a.csv": TEXT, "b.txt": "0 1\n"}, "b.txt and .*a.csv are files of several kinds"),
     ({"a.parquet": edge_table(), "_delta_log/0.json": "{}"}, "is a Delta table"),
@@ -167,12 +165,13 @@ FOLDERS: list[tuple[dict[str, Any], str]] = [
     ({"a.parquet": edge_table([[0, 1], [1, 1 << 32]])}, "record 1: 4294967296 is not a target id"),
     ({"a.parquet": pa.table({})}, "has no columns"),
     (
-        {"a.parquet": edge_table(), "b.parquet": pa.table({"src": [0], "dst": ["1"]})},
-        "d/b.parquet: the target id has type string",
+        {"a.parquet": edge_table(time=[datetime.datetime(2020, 1, 1)] * 4)},
+        "not a number type: cast",
     ),
+    ({"a.parquet": edge_table(time=["1"] * 4)}, "string, not a number type: cast it first"),
+    ({"a.parquet": pa.table({"src": [0], "dst": ["1"]})}, "the target id has type string"),
     ({"a.parquet": edge_table(), "b.parquet": TWO_OF_A_NAME}, "the columns src, dst, src"),
     ({"y=1/a.parquet": edge_table()}, r"d/y=1/a.parquet is in .*dataset\('.*/d', partitioning='hi"),
-    ({"a.csv": TEXT, "b/y=1/a.csv": TEXT}, "d/b/y=1/a.csv is in .* with format='csv' for text"),
     ({"a.mtx": "0 1\n"}, "a.mtx: the name does not end in .csv"),
 ]
 
@@ -218,9 +217,6 @@ def test_rows_of_several_files_are_located(tmp_path: Path, refused: Any) -> None
     refused(r"x/2\.csv\.gz, line 4: node id 2 has a row already", PAIRS, tmp_path / "x")
     write(tmp_path / "x", {"2.csv.gz": "id,a\n1,one\n"})
     refused(r"x/2\.csv\.gz, line 2: 'one' is not a number", PAIRS, tmp_path / "x")
-    parts = {"edge_index": PAIRS, "w": tmp_path / "w"}
-    write(tmp_path / "w", {"1.csv": "w\n1\n2\n", "2.csv": "w\n3\n"})
-    refused(r"w has 3 rows for 4 edges", parts)
 
 
 LISTS: list[tuple[Any, str]] = [
@@ -238,9 +234,6 @@ def test_list_columns(tmp_path: Path, refused: Any, values: Any, message: str) -
     refused(message, PAIRS, tmp_path / "x.parquet")
 
 
-DAY = datetime.datetime(2020, 1, 1)
-
-
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_partitions_are_columns_of_a_dataset(tmp_path: Path, refused: Any, kind: str) -> None:
     names = [f"year={year}/kind={name}/p.{kind}" for year in (2019, 2020) for name in "ab"]
@@ -256,22 +249,6 @@ def test_partitions_are_columns_of_a_dataset(tmp_path: Path, refused: Any, kind:
     np.testing.assert_array_equal(arrays["times"], years[arrays["edge_ids"]])
     with pytest.raises(ValueError, match="the timestamp has type string"):
         build_dataset(tmp_path / "d", dataset, timestamp="kind")
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ([DAY] * 4, r"timestamp\[us\], not a number type: cast it first"),
-        ([decimal.Decimal("1.5")] * 4, r"decimal128\(2, 1\), not a number type: cast it first"),
-        (["1"] * 4, "string, not a number type: cast it first"),
-        ([1.5] * 4, "timestamp has dtype (float64|double)"),
-        ([1, 2, None, 4], "record 2: an empty cell is not a timestamp"),
-    ],
-    ids=str,
-)
-def test_times_of_other_types(tmp_path: Path, refused: Any, values: Any, message: str) -> None:
-    write(tmp_path, {"e.parquet": edge_table(time=values)})
-    refused(rf"e\.parquet.*{message}", tmp_path / "e.parquet")
 
 
 def ipc_bytes(stream: bool) -> bytes:
@@ -293,8 +270,6 @@ def test_damaged_arrow_files(tmp_path: Path, refused: Any, stream: bool) -> None
     for keep in (0, 4, 100, len(whole) // 2, len(whole) - 1, len(whole) - 8, 3 * quarter):
         path.write_bytes(whole[:keep])
         refused(r"e\.arrow is (not a complete Arrow IPC|damaged)", path)
-    path.write_bytes(b"FEA1" + whole)
-    refused("not a complete Arrow IPC", path)
     path.write_bytes(b"src,dst\n0,1\n" * 9)
     refused("not a complete Arrow IPC", path)
 
@@ -304,17 +279,12 @@ def test_pandas(tmp_path: Path, refused: Any) -> None:
     edges = pd.DataFrame({"dst": PAIRS[:, 1], "src": PAIRS[:, 0], "w": 1.0})
     refused("the index dst, src, .*give frame.reset_index", edges.set_index(["dst", "src"]))
     x = pd.DataFrame({"id": range(4), "a": 1.0})
-    for odd in (x[::-1], x[1:], x.set_index(pd.Index([3, 1, 2, 0]))):
-        refused("index of its own.*frame.reset_index", PAIRS, odd)
-    refused("the index node, .*give", PAIRS, x.rename_axis("node"))
+    refused("index of its own.*frame.reset_index", PAIRS, x[::-1])
     refused("index of its own", PAIRS, labels=pd.Series([1, 2, 3, 4], [3, 1, 0, 2]))
     refused("the index id", PAIRS, labels=x.set_index("id")["a"])
     refused("column 'a' does not hold numbers", PAIRS, x.assign(a=["a", 1, 2.0, None]))
     gaps = edges.assign(w=pd.array([1, None, 2, 3], "Int64"))
     refused("record 1: an empty cell", gaps, weight="w")
-    nan = edges.assign(w=[1, np.nan, 2, 3])
-    refused("record 1: w.* nan is not a finite", nan, weight="w")
-    refused("target id has dtype float64", edges.assign(dst=[0.0, 1, 2, np.nan]))
     mixed = edges.assign(dst=[0] * 4).astype({"dst": object})
     mixed.loc[3, "dst"] = "x"
     refused("target id has type null", mixed)

