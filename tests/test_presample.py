@@ -23,6 +23,8 @@ from graphzero.store.manifest import Presampling, read_manifest
     ("options", "message"),
     [
         ({"fanouts": (3, -2)}, "fanout must be a positive integer"),
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"epochs": -1}, "epochs must be at least 1"),
         ({"min_batches": True}, "min_batches must be at least 1"),
         ({"max_batches": 1.5}, "max_batches must be an integer"),
         ({"seed": "x"}, "seed must be an integer"),

@@ -167,14 +167,16 @@ def test_wrong_use(tmp_path):
     with pytest.raises(FileNotFoundError, match="no dataset here"):
         gz.reorder(tmp_path / "nowhere", "hot")
     build_dataset(tmp_path, [[0, 1]], splits={"train": np.empty(0, int)})
-    with pytest.raises(ValueError, match="order must be 'hot', 'input' or 'presample', not 'cold'"):
-        gz.reorder(tmp_path, "cold")
-    with pytest.raises(ValueError, match="presample= is for order='presample', not 'hot'"):
-        gz.reorder(tmp_path, "hot", presample=SMALL)
+    for order, options, message in (
+        ("cold", {}, "order must be 'hot', 'input' or 'presample', not 'cold'"),
+        ("hot", {"neighbors": "up"}, "neighbors must be 'in', 'out' or 'both', not 'up'"),
+        ("hot", {"presample": SMALL}, "presample= is for order='presample', not 'hot'"),
+        ("presample", {}, "training split has no nodes"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            gz.reorder(tmp_path, order, **options)
     with pytest.raises(ValueError, match="needs something that samples"):
         reorder_dataset(tmp_path, "presample")
-    with pytest.raises(ValueError, match="training split has no nodes"):
-        gz.reorder(tmp_path, "presample")
     with folder.folder_lock(tmp_path), pytest.raises(BlockingIOError, match="another build"):
         gz.reorder(tmp_path, "input")
     assert read_manifest(tmp_path).order == "hot"
