@@ -31,7 +31,7 @@ if threading.current_thread() is threading.main_thread():
 # Files of which every test is an extended one: `tox -e extended` runs them, and `tox` does not.
 EXTENDED = (
     "accelerate build_killed build_memory distribution examples huge_counts "
-    "iterators_end leaves_nothing loader_lightning memory_limit program_ends pyg_lightning "
+    "iterators_end loader_lightning memory_limit program_ends pyg_lightning "
     "pyg_properties pyg_scripts report_command "
     "sources_memory training truncated tune"
 )

@@ -23,6 +23,7 @@ from graphzero.store.manifest import (
     FileEntry,
     Manifest,
     NodeTable,
+    read_manifest,
     write_manifest,
 )
 
@@ -30,6 +31,12 @@ from graphzero.store.manifest import (
 def contents(folder):
     """The files of a dataset, without its manifest."""
     return {path.name: path.read_bytes() for path in folder.glob("*.g[ld]")}
+
+
+def committed(folder):
+    """The files of a dataset by their final names, whatever they are called now."""
+    entries = read_manifest(folder).entries()
+    return {entry.name: entry.resolve(folder).read_bytes() for entry in entries}
 
 
 def write_graph(

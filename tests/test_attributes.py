@@ -110,7 +110,7 @@ def test_every_edge_keeps_its_attributes(
     node = st.integers(0, num_nodes - 1)
     edges = np.array(data.draw(st.lists(st.tuples(node, node), max_size=30)), np.int64)
     edges = edges.reshape(-1, 2)
-    # Of a symmetric list only one direction of each edge is stored: tests/test_symmetric.py.
+    # Of a symmetric list only one direction of each edge is stored: tests/test_coalesce.py.
     assume(directed or not is_symmetric(edges))
     attrs: dict[str, np.ndarray] = {
         "edge_attr": np.random.default_rng(1).random((len(edges), 3), np.float32),

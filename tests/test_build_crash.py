@@ -1,67 +1,68 @@
-"""Builds that are killed, interrupted or out of disk space leave a whole dataset."""
+"""Builds that are interrupted, out of disk space, or raced by readers leave a whole dataset."""
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
+import subprocess
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import files
 import numpy as np
 import pytest
+import small_memory
 
+import graphzero as gz
+from graphzero import _core
+from graphzero.graph import dataset as dataset_module
+from graphzero.ingest import build as build_module
 from graphzero.ingest import build_dataset, folder, reorder_dataset
+from graphzero.ingest.options import Progress
+from graphzero.store import atomic as disk_space
+from graphzero.store import manifest as manifest_module
 from graphzero.store.atomic import StagedFile, is_staging_name
-from graphzero.store.format import FileWriter, read_file, verify_file
-from graphzero.store.manifest import MANIFEST_NAME, Manifest, finish_renames, read_manifest
+from graphzero.store.format import FileWriter
+from graphzero.store.manifest import Manifest, finish_renames
 
 NODES = 3000
 
 
+def edges_of(version: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(version).integers(0, NODES, (20_000, 2))
+
+
 def build_version(path: Path, version: int) -> None:
     """Every file has the number of its version, and so have the edges, as random seed."""
-    edges = np.random.default_rng(version).integers(0, NODES, (20_000, 2))
-    features = np.full((NODES, 8), version, np.float32)
-    labels = np.full(NODES, version)
-    splits = {"train": [version], f"of_{version}": [version]}  # a file that no other version has
     build_dataset(
         path,
-        {"edge_index": edges, "edge_attr": np.full((20_000, 3), version)},
-        features,
-        labels,
-        splits,
+        {"edge_index": edges_of(version), "edge_attr": np.full((20_000, 3), version)},
+        np.full((NODES, 8), version, np.float32),
+        np.full(NODES, version),
+        {"train": [version], f"of_{version}": [version]},  # a file that no other version has
         nodes={"year": np.full(NODES, version)},
         edge_splits={"train": [version]},
         neighbors="both",
     )
 
 
-def version_of(path: Path) -> int:
-    """The version of a dataset whose files are all whole and of one version."""
-    manifest = read_manifest(path)
-    versions = set()
-    for entry in manifest.entries():
-        file = entry.resolve(path)
-        verify_file(file)
-        if file.suffix == ".gd" or entry.name.endswith(".gd"):
-            versions |= set(read_file(file)[1]["rows"].tolist())
-    assert len(versions) == 1
-    return int(versions.pop())
+def version_of(ds: gz.Dataset) -> int:
+    """The version that all files of a dataset agree on."""
+    rows = (ds.features, ds.labels, ds.nodes[""].attributes["year"])
+    versions = {int(store.gather(np.arange(1)).flat[0]) for store in rows}
+    (version,) = versions | {int(ds.splits["train"][0]), ds.num_classes - 1}
+    for direction, ends in zip(("out", "in"), edges_of(version).T, strict=True):
+        degrees = ds.graph.degree(np.arange(NODES), direction)
+        np.testing.assert_array_equal(degrees, np.bincount(ends, minlength=NODES))
+    return version
 
 
-def assert_edges_of(path: Path, version: int) -> None:
-    expected = np.random.default_rng(version).integers(0, NODES, (20_000, 2))
-    manifest = read_manifest(path)
-    assert manifest.out_graph is not None
-    for entry in (manifest.edges["", "", ""].graph, manifest.out_graph):
-        _, arrays = read_file(entry.resolve(path))
-        owners = np.repeat(np.arange(NODES), np.diff(arrays["indptr"].astype(np.int64)))
-        node_ids = arrays.get("node_ids", np.arange(NODES))
-        ends = [node_ids[ids] for ids in (owners, arrays["indices"])]
-        stored = np.stack(ends[::-1] if entry == manifest.edges["", "", ""].graph else ends, 1)
-        in_order = stored[np.lexsort(stored.T)]
-        np.testing.assert_array_equal(in_order, expected[np.lexsort(expected.T)])
+def staged_in(folder: Path) -> list[str]:
+    return [name for name in os.listdir(folder) if is_staging_name(name)]
 
 
 @pytest.mark.parametrize("is_known", [False, True])
@@ -115,18 +116,26 @@ class Stop(BaseException):
 
 
 STEPS = ["first seal", "last seal", "before the manifest", "after the manifest", "one rename"]
-SEALS = {"build": 9, "reorder": 6}
+WORK: dict[str, Any] = {  # and how many files it writes
+    "build": (lambda folder: build_version(folder, 2), 9),
+    "reorder": (lambda folder: reorder_dataset(folder, "input"), 6),
+}
 
 
 @pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("what", SEALS)
+@pytest.mark.parametrize("what", WORK)
 def test_stop_at_each_step(tmp_path: Path, monkeypatch: Any, what: str, step: str) -> None:
-    build_version(tmp_path, 1)
-    seals, committed = [], []
+    work, num_seals = WORK[what]
+    target, whole = tmp_path / "data", tmp_path / "whole"
+    build_version(target, 1)
+    earlier = files.committed(target)
+    shutil.copytree(target, whole)
+    work(whole)
+    seals, written = [], []
 
     def stop_at_seal(self: FileWriter) -> None:
         seals.append(self)
-        if len(seals) == {"first seal": 1, "last seal": SEALS[what]}.get(step):
+        if len(seals) == {"first seal": 1, "last seal": num_seals}.get(step):
             raise Stop
         original_seal(self)
 
@@ -134,12 +143,12 @@ def test_stop_at_each_step(tmp_path: Path, monkeypatch: Any, what: str, step: st
         if step == "before the manifest":
             raise Stop
         original_write(path, manifest)
-        committed.append(manifest)
+        written.append(manifest)
         if step == "after the manifest":
             raise Stop
 
     def rename(path: Path, manifest: Manifest) -> None:
-        if committed:
+        if written:
             entry = manifest.nodes[""].attributes["x"]
             os.replace(path / entry.staged, path / entry.name)
             raise Stop
@@ -151,20 +160,15 @@ def test_stop_at_each_step(tmp_path: Path, monkeypatch: Any, what: str, step: st
     if step == "one rename":
         monkeypatch.setattr(folder, "finish_renames", rename)
     with pytest.raises(Stop):
-        build_version(tmp_path, 2) if what == "build" else reorder_dataset(tmp_path, "input")
-    is_new = step in {"after the manifest", "one rename"}
-    version = 2 if is_new and what == "build" else 1
-    assert version_of(tmp_path) == version
-    assert read_manifest(tmp_path).order == ("input" if is_new and what == "reorder" else "hot")
-    assert_edges_of(tmp_path, version)
-    if not is_new:
-        assert not [name for name in os.listdir(tmp_path) if is_staging_name(name)]
+        work(target)
+    assert files.committed(target) == (files.committed(whole) if written else earlier)
+    assert bool(staged_in(target)) is bool(written)
     monkeypatch.undo()
     # A failing build rolls the committed one forward and leaves no trace of its own.
     with pytest.raises(ValueError, match="has no edges"):
-        build_dataset(tmp_path, np.empty((0, 2), int))
-    assert version_of(tmp_path) == version
-    assert not [name for name in os.listdir(tmp_path) if is_staging_name(name)]
+        build_dataset(target, np.empty((0, 2), int))
+    assert files.committed(target) == (files.committed(whole) if written else earlier)
+    assert not staged_in(target)
 
 
 def check_full(path: Path, *args: object, **options: object) -> None:
@@ -174,7 +178,6 @@ def check_full(path: Path, *args: object, **options: object) -> None:
     assert caught.value.errno == errno.ENOSPC
     assert str(caught.value.filename).startswith(str(path))
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
-    assert version_of(path) == 1
 
 
 def test_full_disk(small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,19 +186,174 @@ def test_full_disk(small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     edges = np.random.default_rng(0).integers(0, NODES, (600_000, 2))
     np.savetxt(tmp_path / "e.csv", edges, fmt="%d", delimiter=",")
     wide = np.zeros((NODES, 400))
-    check_full(target, edges, memory_limit="1MiB")
-    check_full(target, edges, memory_limit="64MiB", directed=False)
-    check_full(target, tmp_path / "e.csv", memory_limit="1MiB")
-    check_full(target, edges[:10], wide)
-    check_full(target, [[0, 2_000_000]])
     with_attribute = {"edge_index": edges[:30_000], "edge_attr": np.zeros((30_000, 8))}
-    check_full(target, with_attribute, memory_limit="1MiB")
+    cases: list[tuple[Any, Any, dict[str, Any]]] = [
+        (edges, None, {"memory_limit": "1MiB"}),
+        (edges, None, {"memory_limit": "64MiB", "directed": False}),
+        (tmp_path / "e.csv", None, {"memory_limit": "1MiB"}),
+        (edges[:10], wide, {}),
+        ([[0, 2_000_000]], None, {"memory_limit": "1MiB"}),
+        (with_attribute, None, {"memory_limit": "1MiB"}),
+    ]
+    for given, features, options in cases:
+        check_full(target, given, features, **options)
     # The same where the disk fills while the build runs, which no look ahead can know.
     monkeypatch.setattr("graphzero.ingest.build.require_disk_space", lambda *_: None)
-    check_full(target, edges, memory_limit="1MiB")
-    check_full(target, edges, memory_limit="64MiB", directed=False)
-    check_full(target, edges[:300_000], memory_limit="1MiB")
-    check_full(target, edges[:10], wide)
-    check_full(target, [[0, 2_000_000]], memory_limit="1MiB")
-    check_full(target, with_attribute, memory_limit="1MiB")
-    assert MANIFEST_NAME in os.listdir(target)
+    for given, features, options in cases:
+        check_full(target, given, features, **options)
+
+
+# --- the space is looked at once, when the edges are read; a build says how much it needs
+
+RANDOM = np.random.default_rng(0).integers(0, NODES, (20_000, 2))
+
+
+@pytest.fixture
+def events(monkeypatch):
+    """The phases of a build, and the bytes that it says it needs, in order."""
+    found = []
+    phase, require = Progress.phase, build_module.require_disk_space
+
+    def noted(self, label, *rest):
+        found.append(label)
+        return phase(self, label, *rest)
+
+    def required(folder, num_bytes, needs):
+        found.append(num_bytes)
+        require(folder, num_bytes, needs)
+
+    monkeypatch.setattr(Progress, "phase", noted)
+    monkeypatch.setattr(build_module, "require_disk_space", required)
+    return found
+
+
+def size_of(folder):
+    """Without tables of ids, which are written before."""
+    return sum(file.stat().st_size for file in folder.glob("*.g[ld]") if "id_map" not in file.name)
+
+
+@pytest.mark.parametrize(("typed", "ids"), [(False, "dense"), (True, "map")])
+def test_what_is_needed_is_known_when_the_edges_are_read(tmp_path, events, typed, ids):
+    edges = RANDOM * (1 if ids == "dense" else 1_000_003)
+    options = {"edge_ids": True}
+    if typed:
+        edges, options = {("a", "to", "a"): edges}, {"nodes": {"a": {}}}
+    small_memory.build(tmp_path / "d", edges, ids=ids, **options).close()
+    (at,) = (i for i, event in enumerate(events) if isinstance(event, int))
+    assert events.index("reading edges") < at < events.index("ordering nodes")
+    assert events[at] >= size_of(tmp_path / "d")
+
+
+def test_another_direction_and_its_presampling_are_counted(tmp_path, events):
+    gz.build(tmp_path, RANDOM, np.zeros((3000, 100)), edge_ids=True).close()
+    gz.reorder(tmp_path, "presample", neighbors="both").close()
+    sizes = size_of(tmp_path), (tmp_path / "graph.gl").stat().st_size
+    gz.reorder(tmp_path, "presample", neighbors="out").close()
+    _, both, out = (event for event in events if isinstance(event, int))
+    assert sizes[0] <= both < 1.2 * sizes[0]
+    assert both <= out  # lists of the other direction, to sample in, and their last order
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_what_has_no_room_is_refused_before_anything_is_written(
+    tmp_path, events, monkeypatch, typed
+):
+    edges = {("a", "to", "a"): RANDOM} if typed else RANDOM
+    nodes = {"x": np.zeros((3000, 100))}
+    monkeypatch.setattr(disk_space.shutil, "disk_usage", lambda _: SimpleNamespace(free=2_000_000))
+    with pytest.raises(OSError, match=r"needs [\d,]+ bytes of disk space and 2,000,000 are") as e:
+        gz.build(tmp_path / "d", edges, nodes={"a": nodes} if typed else nodes)
+    assert (e.value.errno, e.value.filename) == (errno.ENOSPC, str(tmp_path / "d"))
+    assert events[0] == "reading edges"
+    assert len(events) == 2
+    assert os.listdir(tmp_path / "d") == []
+    gz.build(tmp_path / "d", edges, nodes={"a": {}} if typed else {}).close()
+
+
+def test_the_memory_of_a_build_is_at_least_256_megabytes(tmp_path):
+    with pytest.raises(ValueError, match="memory_limit='200MB' is too small.*at least 256MB"):
+        gz.build(tmp_path, RANDOM, memory_limit="200MB")
+    gz.build(tmp_path, RANDOM, memory_limit="256MB").close()
+    with pytest.raises(ValueError, match="memory_limit=1000000 is too small"):
+        gz.reorder(tmp_path, "input", memory_limit=1_000_000)
+
+
+# --- `gz.open` while a rebuild replaces the dataset: files of one build, or an error
+
+
+@pytest.mark.parametrize("at", range(5))
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_a_rebuild_before_any_of_the_files_is_opened(monkeypatch, tmp_path, at, is_committed):
+    """Where it has committed, a file that was found under its staged name is renamed."""
+    build_version(tmp_path, 1)
+    pending, opened, mapping = [], [], _core.Mapping
+    if is_committed:
+        with monkeypatch.context() as patch:
+            patch.setattr(folder, "finish_renames", lambda *args: pending.append(args))
+            build_version(tmp_path, 2)
+
+    def opening(path):
+        opened.append(path)
+        if len(opened) == at + 1:
+            finish_renames(*pending[-1]) if is_committed else build_version(tmp_path, 2)
+        return mapping(path)
+
+    monkeypatch.setattr("graphzero.store.mapped_file._core.Mapping", opening)
+    with gz.open(tmp_path) as ds:
+        assert version_of(ds) == 2
+    assert _core.open_mappings() == 0
+
+
+@pytest.mark.extended
+def test_endless_rebuilding_ends_in_an_error_that_says_so(monkeypatch, tmp_path):
+    build_version(tmp_path, 1)
+    versions = iter(range(2, 1000))
+    graph = dataset_module.Graph
+
+    def rebuilt(path):
+        opened = graph(path)
+        build_version(tmp_path, next(versions))
+        return opened
+
+    monkeypatch.setattr(dataset_module, "Graph", rebuilt)
+    with pytest.raises(BlockingIOError, match="was replaced .* times while it was being opened"):
+        gz.open(tmp_path)
+    assert _core.open_mappings() == 0
+
+
+def test_an_error_of_files_that_nobody_replaces_is_raised_at_once(monkeypatch, tmp_path):
+    build_version(tmp_path, 1)
+    (tmp_path / "labels.gd").unlink()
+    reads = []
+    read = manifest_module.read_manifest
+    monkeypatch.setattr(manifest_module, "read_manifest", lambda f: reads.append(f) or read(f))
+    with pytest.raises(FileNotFoundError, match=r"labels\.gd"):
+        gz.open(tmp_path)
+    assert len(reads) <= 2
+
+
+SCRIPT = """
+import sys, test_build_crash as this
+print("ready", flush=True)
+for version in range(2, 1_000_000):
+    this.build_version(sys.argv[1], version)
+"""
+
+
+def test_opening_again_and_again_while_another_process_rebuilds(tmp_path):
+    build_version(tmp_path, 1)
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path)]
+    path = [os.path.dirname(__file__), *filter(None, [os.environ.get("PYTHONPATH")])]
+    # elsewhere than in the source tree, whose uncompiled package would be imported
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=tmp_path, env=env) as builder:
+        try:
+            builder.stdout.readline()
+            end, seen = time.monotonic() + 3, set()
+            while time.monotonic() < end:
+                with gz.open(tmp_path) as ds:
+                    seen.add(version_of(ds))
+            assert builder.poll() is None
+        finally:
+            builder.kill()
+    assert len(seen) > 1

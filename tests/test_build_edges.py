@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,30 +25,11 @@ def graph_of(folder: Path) -> tuple[Header, dict[str, np.ndarray[Any, Any]]]:
     return read_file(path)
 
 
-def assert_same(
-    arrays: dict[str, np.ndarray[Any, Any]], naive: Any, weighted: bool, is_hot: bool
-) -> None:
-    """The sections are the naive ones."""
-    expected = {"indptr": naive.indptr, "indices": naive.indices}
-    if weighted:
-        expected |= {
-            "edge_ids": naive.column(1, np.int64),
-            "weights": naive.column(2, np.float32),
-            "times": naive.column(3, np.int64),
-            "time_order": naive.time_order,
-        }
-    if is_hot:
-        expected |= {"node_ids": naive.node_ids, "node_rank": naive.node_rank}
-    assert arrays.keys() - {"cum_weights"} == expected.keys()
-    for name, values in expected.items():
-        np.testing.assert_array_equal(arrays[name], values, name)
-
-
 EXTREMES = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 1]
 
 
-@settings(max_examples=80, deadline=None)
-@given(
+CASES = st.builds(
+    SimpleNamespace,
     seed=st.integers(0, 2**32),
     num_nodes=st.integers(1, 12),
     num_edges=st.integers(0, 250),
@@ -59,70 +41,61 @@ EXTREMES = [-(2**63), -(2**63) + 1, -1, 0, 1, 2**63 - 1]
     most=st.integers(1, 60),
     memory=st.sampled_from([1, 1 << 30]),
 )
-def test_like_reference(
-    tmp_path_factory: pytest.TempPathFactory,
-    seed: int,
-    num_nodes: int,
-    num_edges: int,
-    directed: bool,
-    neighbors: str,
-    order: str,
-    times: Any,
-    piece: int,
-    most: int,
-    memory: int,
-) -> None:
+
+
+@settings(max_examples=80, deadline=None)
+@given(case=CASES)
+def test_like_reference(tmp_path_factory: pytest.TempPathFactory, case: Any) -> None:
     """Lists that end within a piece, reach over several, and over several runs on the disk.
 
     Parallel edges reach over several runs and blocks of them, too.
     """
-    rng = np.random.default_rng(seed)
-    edges = rng.integers(0, num_nodes, (num_edges, 2))
-    # Of a symmetric list only one direction of each edge is stored: tests/test_symmetric.py.
-    assume(directed or not is_symmetric(edges))
+    rng = np.random.default_rng(case.seed)
+    edges = rng.integers(0, case.num_nodes, (case.num_edges, 2))
+    # Of a symmetric list only one direction of each edge is stored: tests/test_coalesce.py.
+    assume(case.directed or not is_symmetric(edges))
     of_edges: dict[str, Any] = {}
-    if seed % 4:
-        of_edges["weights"] = rng.random(num_edges).astype(np.float32)
-        of_edges["times"] = rng.choice(np.array(times, np.int64), num_edges)
+    if case.seed % 4:
+        of_edges["weights"] = rng.random(len(edges)).astype(np.float32)
+        of_edges["times"] = rng.choice(np.array(case.times, np.int64), len(edges))
     folder = tmp_path_factory.mktemp("d")
+    how = {"directed": case.directed, "order": case.order}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("graphzero.ingest.lists._CHUNK", piece)
+        patch.setattr("graphzero.ingest.lists._CHUNK", case.piece)
         patch.setattr("graphzero.ingest.lists._ENTRY_BYTES", 1 << 40)
-        patch.setattr("graphzero.ingest.lists._MIN_ENTRIES", most)
-        patch.setattr("graphzero.ingest.sort._MIN_RUN", most)
+        patch.setattr("graphzero.ingest.lists._MIN_ENTRIES", case.most)
+        patch.setattr("graphzero.ingest.sort._MIN_RUN", case.most)
         build_dataset(
             folder,
             {"edge_index": edges.T},
-            num_nodes=num_nodes,
-            directed=directed,
-            neighbors=neighbors,
-            order=order,
+            num_nodes=case.num_nodes,
+            neighbors=case.neighbors,
             weight=of_edges.get("weights"),
             timestamp=of_edges.get("times"),
             edge_ids=bool(of_edges),
-            memory_limit=memory,
+            memory_limit=case.memory,
+            **how,
         )
-    incoming = directed and neighbors == "in"
-    naive = reference.adjacency(
-        edges, num_nodes, directed=directed, order=order, incoming=incoming, **of_edges
-    )
-    assert_same(graph_of(folder)[1], naive, bool(of_edges), order == "hot")
+    incoming = case.directed and case.neighbors == "in"
+    naive = reference.adjacency(edges, case.num_nodes, incoming=incoming, **how, **of_edges)
+    expected = {"indptr": naive.indptr, "indices": naive.indices}
+    if of_edges:
+        expected |= {
+            "edge_ids": naive.column(1, np.int64),
+            "weights": naive.column(2, np.float32),
+            "times": naive.column(3, np.int64),
+            "time_order": naive.time_order,
+        }
+    if case.order == "hot":
+        expected |= {"node_ids": naive.node_ids, "node_rank": naive.node_rank}
+    _, arrays = graph_of(folder)
+    assert arrays.keys() - {"cum_weights"} == expected.keys()
+    for name, values in expected.items():
+        np.testing.assert_array_equal(arrays[name], values, name)
 
 
-def test_sparse_ids(tmp_path: Path) -> None:
-    # More nodes than one piece of indptr, most of them without edges.
-    edges = np.array([[5, 2_500_000], [2_500_000, 5], [5, 1_100_000]])
-    build_dataset(tmp_path / "d", edges, order="input")
-    header, arrays = graph_of(tmp_path / "d")
-    assert header.num_nodes == 2_500_001
-    degrees = np.diff(arrays["indptr"].astype(np.int64))
-    np.testing.assert_array_equal(np.flatnonzero(degrees), [5, 1_100_000, 2_500_000])
-    np.testing.assert_array_equal(arrays["indices"], [2_500_000, 5, 5])
-
-
-@pytest.mark.parametrize("text", ["src,dst\n", "# nothing\nsrc,dst"])
-def test_no_edges_but_nodes(tmp_path: Path, text: str) -> None:
-    (tmp_path / "e.csv").write_text(text)
+def test_no_edges_but_nodes(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("# nothing\nsrc,dst")
     build_dataset(tmp_path / "d", tmp_path / "e.csv", num_nodes=3, directed=False)
     header, arrays = graph_of(tmp_path / "d")
     assert (header.num_nodes, header.width) == (3, 0)
@@ -134,26 +107,8 @@ def test_progress_is_one_line_a_phase(tmp_path: Path, capsys: pytest.CaptureFixt
     build_dataset(tmp_path / "d", EDGES, np.zeros((4, 2)), tmp_path / "y.csv", progress=True)
     lines = [line.rsplit("\r", 1)[-1] for line in capsys.readouterr().err.strip().split("\n")]
     labels = [line.split(":")[0].strip() for line in lines]
-    assert labels == [
-        "reading edges",
-        "ordering nodes",
-        "sorting edges",
-        "writing graph",
-        "writing features",  # rows of an array are read in the stored order
-        "reading labels",
-        "writing labels",
-    ]
+    of_graph = ["reading edges", "ordering nodes", "sorting edges", "writing graph"]
+    # rows of an array are read in the stored order
+    assert labels == [*of_graph, "writing features", "reading labels", "writing labels"]
     build_dataset(tmp_path / "d", EDGES)
     assert capsys.readouterr().err == ""
-
-
-def test_rebuild_removes_what_the_new_dataset_lacks(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("mine")
-    build_dataset(tmp_path, EDGES, np.zeros((4, 2)), splits={"train": [0]})
-    build_dataset(tmp_path, EDGES, splits={"test": [1]})
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "notes.txt",
-        "dataset.json",
-        "graph.gl",
-        "split_test.gd",
-    }

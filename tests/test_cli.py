@@ -6,25 +6,27 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from unittest import mock
 
+import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 from cli_program import only_line, run, subprocess_of
+from files import contents
+from typed_inputs import CITES, WRITES
 
 import graphzero as gz
+from graphzero.cli import _COMMANDS
+from graphzero.commands.build_command import read_description
 from graphzero.commands.parsing import as_prefetch
 from graphzero.io.prefetch import Prefetch
-
-COMMANDS = (
-    *("build", "import", "reorder", "pack", "info"),
-    *("verify", "tune", "train", "infer", "report", "demo"),
-)
-
 
 # --- usage
 
 
-@pytest.mark.parametrize("words", [["--version"], *([name, "--help"] for name in COMMANDS)])
+@pytest.mark.parametrize("words", [["--version"], *([name, "--help"] for name in _COMMANDS)])
 def test_help_explains_and_gives_examples(words, capfd):
     with pytest.raises(SystemExit) as done:
         run(*words)
@@ -62,12 +64,9 @@ def test_wrong_usage_is_exit_code_2(words, message, capfd):
 
 def test_prefetch_is_a_strategy_with_options():
     assert as_prefetch("none") == Prefetch("none")
-    assert as_prefetch("willneed:lookahead=2,advice=normal,gap_pages=3") == Prefetch(
-        "willneed", lookahead=2, advice="normal", gap_pages=3
-    )
-    assert as_prefetch("uring:resident=0.25,memory_limit=2GB") == Prefetch(
-        "uring", resident=0.25, memory_limit=2 * 10**9
-    )
+    found = as_prefetch("uring:resident=0.25,memory_limit=2GB,lookahead=2,advice=normal")
+    how = {"resident": 0.25, "memory_limit": 2 * 10**9, "lookahead": 2, "advice": "normal"}
+    assert found == Prefetch("uring", **how)
 
 
 # --- build
@@ -91,6 +90,111 @@ def test_build_takes_columns_by_name_and_every_option(inputs, tmp_path, capfd):
         assert "edge_ids" in ds.graph.section_bytes
 
 
+# --- build --from: a description file
+
+BUILDING = Path(__file__).parents[1] / "docs" / "building.md"
+
+
+@pytest.fixture
+def described(tmp_path):
+    """The example in docs/building.md, with files of these names."""
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "input"
+    folder.mkdir()
+    x = rng.random((8, 3), np.float32)
+    arrays = {
+        "x_part0": x[:5], "x_part1": x[5:], "labels": rng.integers(0, 3, 8),
+        "year": rng.integers(0, 9, 8), "share": rng.random(6), "cites": rng.integers(0, 8, (9, 2)),
+        "train": np.array([1, 7]), "train_edges": np.array([0, 3]),
+    }  # fmt: skip
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    ends = zip(rng.integers(0, 8, 6), rng.integers(0, 200, 6), strict=True)
+    (folder / "writes.csv").write_text("what,who,note\n" + "".join(f"{p},{a},7\n" for p, a in ends))
+    cites = pyarrow.table({"a": arrays["cites"][:, 0], "b": arrays["cites"][:, 1]})
+    pyarrow.parquet.write_table(cites, folder / "cites.parquet")
+    (folder / "graph.toml").write_text(BUILDING.read_text().split("```toml\n")[1].split("```")[0])
+    return folder
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib is of Python 3.11")
+def test_a_typed_graph_from_toml(described, tmp_path, capfd, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # paths are relative to the file, wherever it is read from
+    npy = {path.stem: path for path in described.glob("*.npy")}
+    papers = {"x": [npy["x_part0"], npy["x_part1"]], "y": npy["labels"], "year": npy["year"]}
+    writes = gz.Source(described / "writes.csv", src="who", dst="what")
+    expected = {
+        "nodes": {"paper": papers, "author": {"num_nodes": 200}},
+        "edges": {
+            WRITES: {"edge_index": writes, "share": npy["share"]},
+            CITES: {"edge_index": described / "cites.parquet"},
+        },
+        "splits": {"train": {"paper": npy["train"]}},
+        "edge_splits": {"train": {WRITES: npy["train_edges"]}},
+        "weight_attrs": "share",
+        "time_attrs": "year",
+    }
+    assert read_description("input/graph.toml") == expected
+    more = ["--order", "presample", "--fanouts", "2", "--batch-size", 4, "--neighbors", "out"]
+    assert run("build", "data", "--from", "input/graph.toml", *more) == 0
+    line = capfd.readouterr().out
+    assert "208 nodes of 2 types, 15 edges of 2 types, directed, out-neighbours sampled" in line
+    options = {"presample": gz.Presample(fanouts=(2,), batch_size=4)}
+    options |= {"order": "presample", "neighbors": "out"}
+    gz.build(tmp_path / "same", **expected, **options).close()
+    assert contents(tmp_path / "data") == contents(tmp_path / "same")
+
+
+def test_a_graph_without_types_from_json(described):
+    content = {
+        "edges": "cites.npy",
+        "nodes": {"x": ["x_part0.npy", "x_part1.npy"]},
+        "directed": False,
+        "feature_dtype": "float16",
+    }
+    (described / "graph.json").write_text(json.dumps(content))
+    assert read_description(described / "graph.json") == {
+        **content,
+        "edges": described / "cites.npy",
+        "nodes": {"x": [described / "x_part0.npy", described / "x_part1.npy"]},
+    }
+
+
+def test_wrong_descriptions_are_named(described, tmp_path, capfd):
+    def error(*words):
+        assert run("build", tmp_path / "data", *words) == 1
+        return only_line(capfd.readouterr().err)
+
+    path = described / "graph.json"
+    for broken in (path, described / "graph.toml"):
+        broken.write_text("{")
+        assert f"{broken}: " in error("--from", broken)
+    for content in ("[]", "{}"):
+        path.write_text(content)
+        assert "must be a table with 'edges'" in error("--from", path)
+    assert "a description is a .toml or .json file" in error("--from", described / "writes.csv")
+    assert "No such file" in error("--from", described / "none.json")
+    for change, message in (
+        ({"node": {}}, "unknown entries ['node']; there are ['coalesce', "),
+        ({"nodes": {"paper": {"x": {"path": "x", "collumns": "a"}}}}, "collumns"),
+        ({"edges": {"path": {"path": "e.csv"}}}, "not another Source"),
+    ):
+        path.write_text(json.dumps({"edges": "cites.npy", **change}))
+        line = error("--from", path)
+        assert line.startswith(f"graphzero: {path}: ")
+        assert message in line
+    path.write_text("{}")
+    more = ["--split", "train=t.npy", "--undirected", "--no-header"]
+    assert "the file says what these are: splits, directed, header" in error("--from", path, *more)
+    path.write_text(json.dumps({"edges": {"paper__cites__paper": "c.npy"}, "num_nodes": 3}))
+    assert "num_nodes= is for graphs without types" in error("--from", path)
+    for words in ([], ["--edges", "e.csv", "--from", path]):
+        with pytest.raises(SystemExit):
+            run("build", tmp_path / "data", *words)
+    assert "not allowed with argument" in capfd.readouterr().err
+    assert not (tmp_path / "data").exists()
+
+
 # --- reorder
 
 COUNTING = ["--fanouts", "2,1", "--batch-size", 4, "--epochs", 1, "--max-batches", 2, "--seed", 3]
@@ -101,9 +205,6 @@ def test_reorder_and_what_info_then_says(data, capfd):
     out, err = capfd.readouterr()
     assert only_line(out).startswith(f"{data}: 20 nodes, 40 edges (20 in the edge list), ")
     assert err == ""
-    assert run("info", data) == 0
-    out = capfd.readouterr().out
-    assert "visits: batches=2, batch_size=4, fanouts=2,1, num_seeds=12, seed=3" in out
     assert run("info", data, "--json") == 0
     counted = {"batches": 2, "batch_size": 4, "fanouts": [2, 1], "num_seeds": 12, "seed": 3}
     assert json.loads(capfd.readouterr().out)["visits"] == counted
@@ -155,19 +256,15 @@ def test_info_of_a_dataset(data, capfd):
     assert run("info", data) == 0
     out = capfd.readouterr().out
     for part in (
-        "order: hot",
         "direction: undirected, both directions stored",
-        "nodes: num_nodes=20, num_classes=2",
-        "x: shape=20 x 4, dtype=float32, bytes=320 bytes",
-        "splits: train=12, val=8",
-        "edges: num_edges=40, num_input_edges=20, mean_degree=2.00, bytes_per_edge=",
-        "files graph.gl: bytes=",
         "sections indices: dtype=uint32, count=40, ",
     ):
         assert part in out
     assert run("info", data, "--json") == 0
     content = json.loads(capfd.readouterr().out)
+    assert content["order"] == "hot"
     (nodes,), (edges,) = content["nodes"], content["edges"]
+    assert nodes["splits"] == {"train": 12, "val": 8}
     assert nodes["attributes"]["x"] == {"shape": [20, 4], "dtype": "float32", "bytes": 320}
     assert edges["mean_degree"] == 2
     sizes = {file["name"]: file["bytes"] for file in content["files"]}
@@ -210,3 +307,42 @@ def test_a_reader_that_goes_away_is_no_error(data):
             command, stdout=closed, stderr=subprocess.PIPE, timeout=60, check=False, cwd=data
         )
     assert (done.stderr, done.returncode) == (b"", 1)
+
+
+# --- without input, output or error, as a shell closes them by ``>&-``
+
+
+def shell(line, cwd):
+    """A line of a shell, where ``$GZ`` is the program."""
+    return subprocess.run(
+        ["sh", "-c", line],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=cwd,
+        env={**os.environ, "GZ": f"{sys.executable} -m graphzero"},
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["info data >&-", "verify data --json >&-", "--version >&-", "info data <&- >&- 2>&-"],
+)
+def test_the_exit_code_is_that_of_the_command(inputs, data, words):
+    done = shell(f"$GZ {words}", data.parent)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_would_be_printed_goes_nowhere_else(tmp_path):
+    done = shell("$GZ report -- echo from the command 2>&-", tmp_path)
+    assert (done.returncode, done.stdout) == (0, "from the command\n")
+
+
+def test_a_command_that_is_recorded_starts_without_the_same_streams(tmp_path):
+    (tmp_path / "program.py").write_text("import sys; sys.exit(3 if sys.stdout is None else 4)")
+    done = shell(f"$GZ report --json r.json -- {sys.executable} program.py >&-", tmp_path)
+    assert done.returncode == 3
+    assert "verdict" in done.stderr
+    assert "Error" not in done.stderr
+    assert json.loads((tmp_path / "r.json").read_text())["version"]

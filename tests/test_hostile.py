@@ -36,6 +36,7 @@ def manifest(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hostile") / "d"
     rows = np.ones((3, 2), np.float32)
     options = {"order": "presample", "presample": gz.Presample(fanouts=[1], batch_size=2)}
+    options["coalesce"] = True
     gz.build(folder, [[0, 1], [1, 2], [2, 0]], rows, [0, 1, 2], {"train": [0]}, **options).close()
     return folder / MANIFEST_NAME
 

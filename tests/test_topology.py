@@ -44,17 +44,15 @@ def graph(path):
 
 
 def sample(graph, fanouts=(10, 5), batch=0, readahead=None, **options):
-    has_times = options.pop("times", False)
+    times = np.full(300, 500) if options.pop("times", False) else None
     sampler = NeighborSampler(graph, fanouts, num_threads=1, **options)
     seeds = np.arange(batch * 300, batch * 300 + 300)
-    times = np.full(300, 500) if has_times else None
     ahead = None if readahead is None else [readahead]
     return sampler.sample(seeds, seed_time=times, batch=batch, readahead=ahead)
 
 
 def fingerprint(subgraph):
-    parts = (subgraph.n_id, subgraph.edge_index, subgraph.e_id)
-    return [part.tobytes() for part in parts]
+    return [part.tobytes() for part in (subgraph.n_id, subgraph.edge_index, subgraph.e_id)]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -58,15 +58,16 @@ _CHUNK = 1 << 16
 def _ends(table: Table, src: str | int | None, dst: str | int | None) -> tuple[int, int]:
     """Positions of the sources and the targets."""
     names, width, name = table.names, table.width, table.name
-    if (src is None) != (dst is None):
+    ends = {"src": src, "dst": dst}
+    found = [
+        column_index(at, names, width, end, name) for end, at in ends.items() if at is not None
+    ]
+    if len(found) == 1:
         raise ValueError(
             f"{name} has {columns_of(table)}: give both src= and dst=, by name or position from 0"
         )
-    if src is not None and dst is not None:
-        return (
-            column_index(src, names, width, "src", name),
-            column_index(dst, names, width, "dst", name),
-        )
+    if found:
+        return found[0], found[1]
     if width < 2:
         raise ValueError(
             f"{name} has one column: an edge list needs a source and a target "
