@@ -5,13 +5,15 @@ from __future__ import annotations
 import copy
 import multiprocessing
 import pickle
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from loaders import loader_of, passes_of_rank, positions
 
 import graphzero as gz
 from graphzero.loader import epochs as epochs_module
-from graphzero.loader.epochs import _KEY, Epochs, Pass, Position, Progress, _row
+from graphzero.loader.epochs import Epochs, Position, Progress
 from graphzero.sampling.order import Share, epoch_order
 
 torch = pytest.importorskip("torch")
@@ -140,15 +142,18 @@ def test_workers_may_not_choose(folder):
 
 def test_workers_that_disagree_are_refused(monkeypatch):
     """If an epoch is chosen while persistent workers begin a pass, or two passes begin at once."""
-    epochs = Epochs()
+    epochs, unknown = Epochs(), Epochs()
     epochs.choose(HERE)
-    for begun, other in ((Pass(HERE, 1, True, 17), 18), (Pass(HERE, 0, True, 17), 17)):
-        _row(epochs._shared.numpy(), 1)[_KEY] = 17
-        epochs.check(Pass(HERE, 1, True, 17))
-        _row(epochs._shared.numpy(), 1)[_KEY] = other
+    worker = SimpleNamespace(seed=17, id=0)
+    monkeypatch.setattr(epochs_module, "get_worker_info", lambda: worker)
+    begun = epochs.begin(shared_by_ranks=True)
+    epochs.check(begun)
+    assert begun.position == HERE
+    for wrong in (replace(begun, choice=0), epochs.begin(shared_by_ranks=True)):
         with pytest.raises(RuntimeError, match="call set_epoch before iter"):
-            epochs.check(begun)
-    monkeypatch.setattr(epochs_module, "in_worker", lambda: True)
+            epochs.check(wrong)
+    keys = {unknown.begin(shared_by_ranks=False).key for _ in range(3)}
+    assert len(keys) == 3  # torch's seed is the same for all passes of persistent workers
     epochs.load(begun, Progress(3, 0, 0, Share()), True)
     with pytest.raises(RuntimeError, match="loaded states of the epochs 3 and 4"):
         epochs.load(begun, Progress(4, 0, 0, Share()), True)
@@ -197,15 +202,11 @@ def test_a_state_is_of_the_pass_that_began_last(folder):
         other.state_after(1)
 
 
-@pytest.fixture
-def stateful():
-    return pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
-
-
 @pytest.mark.parametrize(("workers", "persistent"), [(0, False), (2, False), (2, True)])
-def test_stateful_data_loaders_go_on_with_the_next_epoch(folder, stateful, workers, persistent):
+def test_stateful_data_loaders_go_on_with_the_next_epoch(folder, workers, persistent):
     """Workers must be told which it is, or torch's seed tells them."""
-    how = {"kind": stateful, "persistent_workers": persistent}
+    kind = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
+    how = {"kind": kind, "persistent_workers": persistent}
     batches = make(folder)
     loader = loader_of(batches, workers, **how)
     batches.set_epoch(2)

@@ -76,7 +76,6 @@ def test_features_in_another_order_than_the_graph(dataset, tmp_path):
     ("options", "error", "part"),
     [
         ({"seeds": [500]}, IndexError, r"seeds\[0\] = 500"),
-        ({"batch_size": 0}, ValueError, "batch_size must be at least 1"),
         ({"fanouts": 5}, ValueError, r"one fanout for each hop, such as \[15, 10\], not 5"),
         ({"gather": ["z"]}, ValueError, r"gather names \['z'\].*'x', 'y'"),
         ({"gather": "x"}, ValueError, "gather names several"),

@@ -82,12 +82,10 @@ def test_the_page_says_what_becomes_of_every_argument():
     [
         ("NeighborLoader", "fanouts", "did you mean num_neighbors"),
         ("NeighborLoader", "seeds", "did you mean input_nodes"),
-        ("NeighborLoader", "num_worker", "did you mean num_workers"),
         ("NeighborLoader", "neg_sampling", "no argument 'neg_sampling'"),
         ("NeighborLoader", "xyzzy", r"no argument 'xyzzy': it has \['batch_dependency', "),
         ("NeighborDataset", "num_neighbors", "did you mean fanouts"),
         ("NeighborDataset", "weight_attr", "did you mean weighted"),
-        ("NeighborDataset", "options", "no argument"),
         ("LinkNeighborDataset", "temporal_strateg", "did you mean temporal_strategy"),
     ],
 )

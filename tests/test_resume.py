@@ -103,7 +103,6 @@ def test_the_iterator_counts_what_it_gave_not_what_it_prepared(whole):
 
 CHANGES = {
     "seed": {"seed": 6},
-    "fanouts": {"fanouts": [4, 2]},
     "num_seeds": {"seeds": [1, 2, 3]},
     "graph": {},
     "seeds_crc": {"seeds": np.arange(203)},
@@ -174,22 +173,19 @@ def test_iterators_refuse_the_state_of_another_share(dataset):
         iter(make(dataset[0])).load_state_dict({**state, "worker": 1})
 
 
-@pytest.fixture
-def stateful():
-    return pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
-
-
 @pytest.mark.parametrize(("workers", "every"), [(0, 1), (1, 3), (3, 1), (3, 3)])
-def test_stateful_data_loaders_go_on(whole, stateful, workers, every):
+def test_stateful_data_loaders_go_on(whole, workers, every):
     folder, expected = whole
+    kind = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
+    how = {"kind": kind, "snapshot_every_n_steps": every}
     batches = make(folder)
     batches.set_epoch(2)
-    loader = loader_of(batches, workers, kind=stateful, snapshot_every_n_steps=every)
+    loader = loader_of(batches, workers, **how)
     assert taken_from(loader, 5) == expected[:5]
     state = pickle.loads(pickle.dumps(loader.state_dict()))
 
     resumed = make(folder)
-    loader = loader_of(resumed, workers, kind=stateful, snapshot_every_n_steps=every)
+    loader = loader_of(resumed, workers, **how)
     loader.load_state_dict(state)
     resumed.set_epoch(2)
     assert taken_from(loader, 3) == expected[5:8]
