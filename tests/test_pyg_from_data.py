@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 pyg = pytest.importorskip("torch_geometric")
 
 import torch_geometric.transforms as T  # noqa: E402
-from torch_geometric.data import Data, HeteroData, InMemoryDataset  # noqa: E402
+from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset  # noqa: E402
 
 from graphzero.pyg import LinkNeighborLoader, NeighborLoader, from_data  # noqa: E402
 
@@ -47,6 +47,8 @@ def test_numbers_that_batches_have_are_left_out_or_refused(tmp_path):
         pytest.raises(ValueError, match="e_id: a batch has numbers of its edges .* 'own_e_id'"),
     ):
         from_data(data, tmp_path / "store")
+    with pytest.warns(UserWarning, match="left out: the graphs of a PyG Batch are stored as one"):
+        from_data(Batch.from_data_list([make_data()] * 2), tmp_path / "store").close()
 
 
 def test_seed_edges_stay_in_memory_however_many_they_are(tmp_path):
@@ -229,11 +231,11 @@ def test_what_was_read_again_and_again_is_not_kept(tmp_path):
 
 def test_what_belongs_to_the_graph_does_not_hide_a_field_of_the_batch(tmp_path):
     data = make_data()
-    data.edge_label_index, data.batch_size = data.edge_index[:, :50], 3
+    data.edge_label_index, data.batch_size, data.name = data.edge_index[:, :50], 3, "made"
     with from_data(data, tmp_path / "links") as ds:
         (batch,) = LinkNeighborLoader(ds, [2], edge_label_index=ds.edge_label_index, batch_size=50)
         assert batch.edge_label_index.shape == (2, 50)
-        assert batch.batch_size == 50
+        assert (batch.batch_size, batch.name) == (50, "made")
         assert "edge_label_index" not in next(iter(NeighborLoader(ds, [2], batch_size=5)))
 
 

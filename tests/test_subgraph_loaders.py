@@ -199,6 +199,14 @@ def test_saint_batches_and_their_normalization(ds, data, kind, monkeypatch):
         make(ds, sample_coverage=1, **how)
 
 
+def test_saint_needs_edges_and_a_way_to_draw(ds, tmp_path):
+    with pytest.raises(NotImplementedError, match="use GraphSAINTNodeSampler"):
+        pyg.GraphSAINTSampler(ds, 5)
+    gz.build(tmp_path, np.empty((0, 2), int), num_nodes=3).close()
+    with gz.open(tmp_path) as bare, pytest.raises(ValueError, match="the graph has none"):
+        pyg.GraphSAINTNodeSampler(bare, 5)
+
+
 def test_walks_of_saint_follow_the_edges(tmp_path):
     ring = torch.stack([torch.arange(50), (torch.arange(50) + 1) % 50])
     directed = Data(x=torch.ones(50, 1), edge_index=ring)
