@@ -76,16 +76,6 @@ def test_one_hop_equals_the_naive_one(small, fanout, replace):
     np.testing.assert_array_equal(edges[sampled.e_id], np.stack([targets, sampled.indices], 1))
 
 
-@pytest.mark.parametrize("fanout", [3, 255, 256, 257, 400])
-def test_draws_without_replacement_do_not_repeat(tmp_path, fanout):
-    """All three regimes: Floyd, selection, everything."""
-    files.write_graph(tmp_path / "star.gl", [[0, target] for target in range(1, 400)], 400)
-    graph = gz.Graph(tmp_path / "star.gl")
-    for seed in range(20):
-        drawn = graph.sample_neighbors([0], fanout, seed=seed).indices
-        assert len(drawn) == len(set(drawn.tolist())) == min(fanout, 399)
-
-
 @pytest.mark.parametrize(("p", "q"), [(1.0, 1.0), (0.25, 4.0), (4.0, 0.25), (1e-9, 1e9), (1, 0.5)])
 def test_walks_equal_the_naive_ones(small, p, q):
     graph, naive, _ = small

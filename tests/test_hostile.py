@@ -99,7 +99,7 @@ def test_values_that_are_none_of_a_manifest_are_named(manifest, tmp_path, name, 
     content = json.loads(manifest.read_text())
     text = json.dumps({**content, name: "HERE"}).replace('"HERE"', value)
     (tmp_path / MANIFEST_NAME).write_text(text)
-    with pytest.raises(FormatError, match=f"{MANIFEST_NAME} is corrupt .*{name}.*build"):
+    with pytest.raises(FormatError, match=f"{MANIFEST_NAME} is .*corrupt .*{name}.*build"):
         read_manifest(tmp_path)
 
 

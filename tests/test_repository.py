@@ -24,7 +24,7 @@ def test_every_c_source_has_its_header_and_every_c_test_its_source() -> None:
     assert sources
     assert sources <= headers
     assert tests - {"rng_portable", "fetches", "hostile", "threads"} <= headers
-    assert {"format", "mapping", "csr", "io_ring", "pool", "fork"} <= tests
+    assert {"csr", "io_ring", "pool", "fork"} <= tests
 
 
 def _c_includes() -> dict[str, set[str]]:

@@ -18,14 +18,7 @@ from hypothesis import strategies as st
 
 import graphzero as gz
 from graphzero.io import memory
-from graphzero.io.memory import (
-    Budget,
-    Claim,
-    Lease,
-    PrefixGroup,
-    PrefixKeeper,
-    divide,
-)
+from graphzero.io.memory import Budget, Claim, Lease, PrefixGroup, PrefixKeeper, divide
 from graphzero.store import mapped_file as resident_prefix
 from graphzero.store.mapped_file import ResidentPrefix
 
@@ -50,7 +43,7 @@ def load(prefix):
 
 def drop(store, first, pages):
     """Has the system take pages of the rows back."""
-    at = store._rows.origin + first * PAGESIZE
+    at = store.origin + first * PAGESIZE
     store.mapping.advise("release", at, pages * PAGESIZE)
 
 
@@ -69,7 +62,7 @@ def test_pages_that_were_taken_back_are_known_and_come_again(cold_store, trusted
     assert prefix.resident_bytes == 8 * MB - 50 * PAGESIZE
     assert not prefix.page_map().all()
     assert list(prefix.missing_runs(30 * PAGESIZE)) == [
-        (cold_store._rows.origin + first * PAGESIZE, cold_store._rows.origin + end * PAGESIZE)
+        (cold_store.origin + first * PAGESIZE, cold_store.origin + end * PAGESIZE)
         for first, end in ((100, 130), (130, 150))
     ]
     load(prefix)
@@ -153,13 +146,7 @@ def test_bytes_are_divided_by_the_sizes_of_files(cold_store, tmp_path, share):
     files.write_rows(tmp_path / "small.gd", np.zeros((8192, 128), np.float32))
     with files.open_cold(gz.FeatureStore, tmp_path / "small.gd") as small:
         sizes = [16 * MB, 4 * MB]
-        group = PrefixGroup(
-            [
-                prefix_of(cold_store),
-                prefix_of(small),
-            ],
-            sizes,
-        )
+        group = PrefixGroup([prefix_of(cold_store), prefix_of(small)], sizes)
         group.resize(int(share * sum(sizes)))
         for prefix, size in zip(group.parts, sizes, strict=True):
             assert min(1, share) * size - PAGESIZE < prefix.num_bytes <= min(1, share) * size
@@ -268,10 +255,7 @@ def keeper_of(*fixed):
 
 
 def test_prefixes_are_read_again_after_a_batch_and_left_at_the_end(cold_store):
-    prefix, other = (
-        prefix_of(cold_store),
-        prefix_of(cold_store),
-    )
+    prefix, other = prefix_of(cold_store), prefix_of(cold_store)
     keeper = keeper_of((prefix, 8 * MB), (other, 1 * MB))
     assert until(lambda: prefix.kept_bytes == 8 * MB)
     assert other.num_bytes == 1 * MB

@@ -95,19 +95,6 @@ def test_walks_equal_the_naive_ones(weighted, options):
     np.testing.assert_array_equal(walks, reference.walk(naive, start, 7, seed=7, **options))
 
 
-@pytest.mark.parametrize("options", WALKS[::5])
-def test_threads_do_not_change_a_byte(tmp_path, options):
-    edges = files.random_edges(3000, 30_000)
-    weights = np.random.default_rng(0).random(30_000)
-    files.write_graph(tmp_path / "g.gl", edges, 3000, weights=weights)
-    graph = gz.Graph(tmp_path / "g.gl")
-    start = np.arange(5000) % 3000
-    one, *more = (graph.random_walk(start, 6, num_threads=n, **options) for n in (1, 2, 4))
-    assert all(one.tobytes() == walks.tobytes() for walks in more)
-    # a walker's draws are its own: alone it goes the same way
-    assert graph.random_walk(start[:1], 6, **options).tolist() == one[:1].tolist()
-
-
 def test_files_without_weights_are_named(small):
     graph, _, _ = small
     for call in (

@@ -513,7 +513,7 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
         return _decode(content)
     except _WRONG as error:
         raise FormatError(
-            f"{path} is not a graphzero dataset that can be read ({error!r}): build it again"
+            f"{path} is not a graphzero dataset, or is corrupt ({error!r}): build it again"
         ) from None
 
 

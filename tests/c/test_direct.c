@@ -1,7 +1,6 @@
 #include "check.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "support.h"
 

@@ -36,3 +36,17 @@ TEST(cachestat_loses_no_pages)
     }
     gz_mapping_close(&mapping);
 }
+
+/* The first half is not in memory, and ends within a part; the parts are large ones. */
+TEST(parts_of_a_large_file_are_told_apart)
+{
+    uint64_t pages[5], incore[5];
+    if (!map_file(&mapping, NULL, 9 << 20))
+        return;
+    CHECK_EQ(gz_mapping_advise(&mapping, 0, 4 << 20, GZ_ADVICE_RELEASE, &err), GZ_OK);
+    CHECK_EQ(gz_residency(&mapping, GZ_RESIDENCY_FASTEST, 5, pages, &err), GZ_OK);
+    CHECK_EQ(gz_residency(&mapping, GZ_RESIDENCY_MINCORE, 5, incore, &err), GZ_OK);
+    for (int i = 0; i < 5; i++)
+        CHECK_EQ(pages[i], incore[i]);
+    gz_mapping_close(&mapping);
+}
