@@ -35,19 +35,6 @@ BUDGETS = {
 SLACK = 1.1
 MODULES_OF_A_CSV = 20
 MODULES_OF_A_BATCH = 22
-# Above its limit still: it may shrink, and must not grow. A line goes when its limit holds.
-REACHED = {
-    "Python in graphzero/": 18_555,
-    "tests/": 23_962,
-    "(front): lines": 414,
-    "store: lines": 1111,
-    "graph: lines": 1304,
-    "loader: lines": 2654,
-    "packs: lines": 397,
-    "ingest: lines": 5717,
-    "pyg: lines": 747,
-    "training: lines": 1252,
-}
 
 
 @dataclass(frozen=True)
@@ -61,11 +48,6 @@ class Size:
     @property
     def holds(self) -> bool:
         return self.value <= self.most
-
-    @property
-    def has_grown(self) -> bool:
-        """Whether it is above both its limit and what was reached on the way there."""
-        return self.value > max(self.most, REACHED.get(self.what, 0))
 
 
 def code_lines(paths: Iterator[Path]) -> int:
@@ -114,7 +96,7 @@ def sizes() -> list[Size]:
         Size("tests/", code_lines(iter(_tests())), 21_420),
         Size("benchmarks/", code_lines(iter(_python("benchmarks"))), 2_700),
         Size("files of benchmarks/", len(_python("benchmarks")), 17),
-        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 26_560),
+        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 26_600),
     ]
     for package, (lines, files) in BUDGETS.items():
         here = [path for path in python if _package_of(path) == package]
