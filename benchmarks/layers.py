@@ -1,7 +1,8 @@
 """Layers of PyG on one mini-batch: forward and backward of three layers, in three forms.
 
 `whole` gives every layer the whole mini-batch; `trim_to_layer` is PyG's; `targets` gives each layer
-the nodes that it reads and those that it computes, as a pair.
+the nodes that it reads and those that it computes, as a pair; a GCNConv gets the weights of its
+edges, which depend on all edges of the mini-batch, and adds the term of a node itself.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from statistics import median
 from typing import Any
 
 import torch
-from torch_geometric.nn import GATConv, SAGEConv
+from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 from torch_geometric.utils import trim_to_layer
 
 import graphzero as gz
@@ -21,17 +22,30 @@ from benchmarks.inputs import build_once, prepare
 HIDDEN, HOPS = 64, [15, 10, 5]
 
 
+def gcn(conv: GCNConv, x: torch.Tensor, edges: torch.Tensor, scale: Any, n: int) -> torch.Tensor:
+    """The rows of the first n nodes; `scale` is of all nodes, from all edges of the mini-batch."""
+    rows, weight = conv.lin(x), scale[edges].prod(0) * (edges[0] != edges[1])
+    found = conv.propagate(edges, x=(rows, rows[:n]), edge_weight=weight, size=(len(x), n))
+    return found + rows[:n] * scale[:n, None] ** 2 + conv.bias
+
+
 def forward(convs: Any, batch: Any, form: str) -> torch.Tensor:
     """The rows of the seeds."""
     x, edge_index, counts = batch.x, batch.edge_index, batch.num_sampled_nodes
+    targets = edge_index[1][edge_index[0] != edge_index[1]]
+    scale = (torch.bincount(targets, minlength=len(x)) + 1.0).rsqrt()
     for i, conv in enumerate(convs):
         if form == "trim_to_layer":
             x, edge_index, _ = trim_to_layer(i, counts, batch.num_sampled_edges, x, edge_index)
         if form == "targets":
             hops = len(convs) - i
             edge_index = batch.edge_index[:, : sum(batch.num_sampled_edges[:hops])]
-            x = (x, x[: sum(counts[:hops])])
-        x = conv(x, edge_index).relu()
+            n = sum(counts[:hops])
+            is_gcn = isinstance(conv, GCNConv)
+            x = gcn(conv, x, edge_index, scale, n) if is_gcn else conv((x, x[:n]), edge_index)
+        else:
+            x = conv(x, edge_index)
+        x = x.relu()
     return x[: batch.batch_size]
 
 
@@ -42,10 +56,11 @@ def main() -> None:
     folder = build_once(prepare(options.data, **size), "in-lists", neighbors="in", order="hot")
     with gz.open(folder) as ds:
         batch = next(iter(gz.NeighborLoader(ds, HOPS, batch_size=1024, shuffle=True, seed=0)))
-    for kind in (SAGEConv, GATConv):
+    for kind in (SAGEConv, GCNConv, GATConv):
         torch.manual_seed(0)
         convs = [kind(width, HIDDEN) for width in (options.dim, HIDDEN, HIDDEN)]
-        for form in ("whole", "trim_to_layer", "targets"):
+        # `trim_to_layer` would give a GCNConv the degrees of what is left
+        for form in ("whole", *["trim_to_layer"] * (kind is not GCNConv), "targets"):
             seconds = []
             for _ in range(options.runs + 1):
                 begin = time.perf_counter()

@@ -32,10 +32,7 @@ from graphzero.report.limited_memory import NoMemoryGroup, memory_group
 ORDERS = ("input", "hot")
 STRATEGIES = ("none", "willneed", "pread", "uring", "auto")
 BASELINE, RAM, PACKED = "memmap", "ram", "packed"
-NAMES = (
-    *(BASELINE, RAM, PACKED, *STRATEGIES),
-    *(f"{name}+resident" for name in STRATEGIES[1:]),
-)
+NAMES = (*(BASELINE, RAM, PACKED, *STRATEGIES), *(f"{name}+resident" for name in STRATEGIES[1:]))
 PAGE_BYTES = 4096
 MOST_CACHED = 0.01
 

@@ -202,10 +202,7 @@ def workloads(inputs: Inputs, options: argparse.Namespace) -> list[Workload]:
         )
 
     one_hop = {"op": "one_hop", "fanout": options.fanout}
-    hops = {
-        OURS: Contestant(OURS, one_hop),
-        "graphzero 0.2.0": Contestant(GRAPHZERO02, one_hop, 8),
-    }
+    hops = {OURS: Contestant(OURS, one_hop), "graphzero 0.2.0": Contestant(GRAPHZERO02, one_hop, 8)}
     check = partial(check_one_hop, inputs, fanout=options.fanout)
     fewer = {"seeds": max(1, options.starts // 40), "notes": (FEWER,)}
     as_loader = f"loader {fanouts}, {inputs.dim} float32"

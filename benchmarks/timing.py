@@ -8,7 +8,7 @@ import os
 import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +36,7 @@ class Run:
         return self.work / self.seconds
 
     def __add__(self, other: Run) -> Run:
-        return Run(
-            self.work + other.work,
-            self.seconds + other.seconds,
-            self.processor_seconds + other.processor_seconds,
-        )
+        return Run(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
 
 @dataclass(frozen=True)
@@ -98,10 +94,8 @@ class Comparison:
     def plain(self) -> dict[str, Any]:
         """Plain values, with ratios and whether goals are met."""
         ratios = {name: self.ratio(name) for name in self.rates if name != self.first}
-        return asdict(self) | {
-            "ratios": ratios,
-            "met": {name: self.met(name) for name in self.goals},
-        }
+        met = {name: self.met(name) for name in self.goals}
+        return asdict(self) | {"ratios": ratios, "met": met}
 
 
 def interleave(

@@ -106,10 +106,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Rates, and what they were measured on."""
     rng = np.random.default_rng(0)
     edges = rng.permutation(1 << options.scale)[edge_chunk(rng, options.scale, options.edges)]
-    with (
-        tempfile.TemporaryDirectory(dir=options.data) as folder,
-        OtherProcesses() as others,
-    ):
+    with tempfile.TemporaryDirectory(dir=options.data) as folder, OtherProcesses() as others:
         rates = measure_types(edges, Path(folder), options)
     about = conditions("typed", options.data, settings=timing.settings(options))
     return {**about, "others_share": others.share, "rates": rates}

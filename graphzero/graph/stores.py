@@ -321,7 +321,8 @@ class _Store(Named):
             f"{name}={list(store.shape)} {dtype_name(store.dtype)}"
             for name, store in self.attributes.items()
         ]
-        sizes = ", ".join(f"{name}={len(store)}" for name, store in self.splits.stores.items())
+        splits = getattr(self.splits, "stores", self.splits)  # or a plain dictionary of ids
+        sizes = ", ".join(f"{name}={len(each)}" for name, each in splits.items())
         return [self._size, *found, *self.kept(), *([f"splits({sizes})"] if sizes else [])]
 
     def __repr__(self) -> str:
