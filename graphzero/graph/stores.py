@@ -315,14 +315,16 @@ class _Store(Named):
         vars(copied).update(vars(self), **own)
         return copied
 
+    def _split_files(self) -> Mapping[str, FeatureStore]:
+        return getattr(self.splits, "stores", {})  # a dictionary of ids has none
+
     def shapes(self) -> list[str]:
         """The number of nodes or edges, and each attribute with its shape and dtype, in words."""
         found = [
             f"{name}={list(store.shape)} {dtype_name(store.dtype)}"
             for name, store in self.attributes.items()
         ]
-        splits = getattr(self.splits, "stores", self.splits)  # or a plain dictionary of ids
-        sizes = ", ".join(f"{name}={len(each)}" for name, each in splits.items())
+        sizes = ", ".join(f"{name}={len(ids)}" for name, ids in self._split_files().items())
         return [self._size, *found, *self.kept(), *([f"splits({sizes})"] if sizes else [])]
 
     def __repr__(self) -> str:
@@ -516,7 +518,7 @@ class NodeStore(_Store):
 
     def files(self) -> list[FeatureStore | IdTable]:
         """Every mapped file of these nodes."""
-        return [*self.attributes.values(), *self.splits.stores.values(), *self._ids.values()]
+        return [*self.attributes.values(), *self._split_files().values(), *self._ids.values()]
 
 
 class EdgeStore(_Store):
@@ -667,4 +669,4 @@ class EdgeStore(_Store):
     def files(self) -> list[Graph | FeatureStore]:
         """Every mapped file of these edges."""
         out = [] if self.graph.out_lists is None else [self.graph.out_lists]
-        return [self.graph, *out, *self.attributes.values(), *self.splits.stores.values()]
+        return [self.graph, *out, *self.attributes.values(), *self._split_files().values()]
