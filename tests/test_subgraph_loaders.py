@@ -17,9 +17,9 @@ from torch_geometric.utils import subgraph, to_undirected
 
 import graphzero as gz
 from graphzero import pyg
-from graphzero.loader.walk_dataset import is_symmetric
 from graphzero.pyg import subgraph_loaders
 from graphzero.pyg.subgraph_loaders import _CountedSets
+from graphzero.sampling.walks import is_symmetric
 
 NODES = 120
 SAINT = {

@@ -18,8 +18,7 @@ from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import EdgeTypeGraph, Graph
 from graphzero.graph.stores import EdgeStore, NodeStore
 from graphzero.graph.user_input import NodeTexts
-from graphzero.io.prefetch import Prefetch
-from graphzero.loader.arguments import suitable_memory
+from graphzero.io.prefetch import Prefetch, suitable_memory
 from graphzero.packs.pack_file import OPTIONS, Pack, open_parts, source_name
 from graphzero.store.format import DTYPES, FLAG_TYPED, dtype_name, read_header
 from graphzero.store.manifest import EdgeChanges, read_manifest

@@ -23,6 +23,11 @@ _ADVICE = ("normal", "random", "sequential")
 _MOST_THREADS = 4096  # MOST_IN_FLIGHT of `core/direct.pxi`
 _MOST_LOOKAHEAD = (1 << 31) - 1
 
+# What may be available, as a share of what the trials had: a model, which these did not have, may
+# take its memory before the loader is made or after.
+_LEAST_MEMORY, _MOST_MEMORY = 0.75, 1.5
+_PLENTY = 2  # times the dataset: more than that changes nothing
+
 
 @dataclass(frozen=True)
 class Prefetch:
@@ -301,3 +306,19 @@ def unavailable_strategies() -> dict[str, str]:
 def pages_read(fetched: Fetched) -> int:
     """Pages that were read from the disk; 0 where the kernel reads, which does not say."""
     return 0 if isinstance(fetched, np.ndarray) else fetched.counts[1]
+
+
+def suitable_memory(tuned: int, size: int) -> tuple[int, int | None]:
+    """The least and the most available memory that options suit; None for any amount.
+
+    Parameters
+    ----------
+    tuned : int
+        Bytes that were available to the trials.
+    size : int
+        Bytes of the dataset: with more memory than twice that, all sizes are alike.
+    """
+    least, plenty = math.ceil(_LEAST_MEMORY * tuned), _PLENTY * size
+    if tuned >= plenty:
+        return min(least, plenty), None
+    return least, math.floor(_MOST_MEMORY * tuned)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
@@ -18,7 +17,7 @@ from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.user_input import IdArray, as_ids
 from graphzero.io.memory import available_memory
-from graphzero.io.prefetch import Prefetch
+from graphzero.io.prefetch import Prefetch, suitable_memory
 from graphzero.sampling.sampler import SamplingOptions
 from graphzero.store.manifest import EDGES, NODES, EdgeType
 from graphzero.store.tuning_file import TUNING_NAME
@@ -285,7 +284,7 @@ def as_seed_edges(given: Any, dataset: Dataset) -> tuple[EdgeType, IdArray]:
                 f"edge_label_index={edges!r} is no split of the edges of {owner}: there are "
                 f"{sorted(store.splits)}"
             )
-        if not store.splits.has_edges(edges):
+        if not store.splits.stores[edges].has_section("source"):
             return kind, store.edges_at(store.splits[edges])
         edges = store.splits.edge_index(edges)
     if not isinstance(edges, (tuple, list)):
@@ -551,11 +550,6 @@ def check_keywords(owner: type, given: Iterable[str], known: Iterable[str]) -> N
 
 # --- tuned prefetch
 
-# What may be available, as a share of what the trials had: a model, which these did not have, may
-# take its memory before the loader is made or after.
-_LEAST_MEMORY, _MOST_MEMORY = 0.75, 1.5
-_PLENTY = 2  # times the dataset: more than that changes nothing
-
 
 def prefetch_of(dataset: Dataset, given: Prefetch | None) -> tuple[Prefetch, str]:
     """The options of a loader.
@@ -594,19 +588,3 @@ def prefetch_of(dataset: Dataset, given: Prefetch | None) -> tuple[Prefetch, str
             f"{format_bytes(now)} are available"
         )
     return prefetch, f"as tuned on {tuned.date[:10]} ({TUNING_NAME})"
-
-
-def suitable_memory(tuned: int, size: int) -> tuple[int, int | None]:
-    """The least and the most available memory that options suit; None for any amount.
-
-    Parameters
-    ----------
-    tuned : int
-        Bytes that were available to the trials.
-    size : int
-        Bytes of the dataset: with more memory than twice that, all sizes are alike.
-    """
-    least, plenty = math.ceil(_LEAST_MEMORY * tuned), _PLENTY * size
-    if tuned >= plenty:
-        return min(least, plenty), None
-    return least, math.floor(_MOST_MEMORY * tuned)

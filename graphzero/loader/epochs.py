@@ -2,9 +2,9 @@
 
 A pass in the process that made the dataset is the epoch after the one before. DataLoader workers
 know less: torch calls no method of the dataset in the process that starts them. All workers of a
-pass share torch's base seed, and how many passes they have begun; that identifies the pass. An
-epoch that `set_epoch` or `resume` has chosen is for one pass of them: the worker that comes first
-writes down, in a few numbers of shared memory, which pass that is.
+pass share torch's base seed, and how many passes they have begun; that identifies the pass. After
+`set_epoch` or `resume` passes are counted, in a few numbers of shared memory: the worker of a pass
+that comes first writes down its epoch for the others.
 
 A state says how far an epoch has come, as a plain dict for a checkpoint. It also holds the options
 that make the batches (seed, fanouts, ...) and a fingerprint of the graph: only the same dataset,
@@ -173,16 +173,19 @@ def read_position(state: Mapping[str, Any], options: Mapping[str, Any], total: i
 MOST_EPOCH = 1 << 62
 _TOLERATED = 0.05  # of an epoch may be repeated or left out without a warning
 
-# Places in the shared numbers: the process that owns them, the number of the last choice of an
-# epoch, whether workers have begun passes of unknown epochs since, whether a warning was given, and
-# which epoch the states have that the workers of which pass have loaded.
-_OWNER, _CHOICES, _UNKNOWN, _WARNED, _LOADED, _LOADED_BY, _CHOICE = range(7)
-# The last choices, each with its number, the epoch, batches of it that are done, who has made it
-# (nobody, a pass that counts on from a choice, or `set_epoch` or `resume`), and the key of the pass
-# of workers that has it, so that all of them find the same, and no other pass has it as well.
-_NOBODY, _COUNTED, _CHOSEN = range(3)
-_KEPT_CHOICES = 8
-_KEY = 4
+# Places in the shared numbers: the process that owns them, the number of the last chosen epoch,
+# whether workers have begun passes of unknown epochs since, and whether a warning was given.
+_OWNER, _CHOICES, _UNKNOWN, _WARNED = range(4)
+# The last choices, each with: the epoch of its first pass, batches of an epoch that are done before
+# the pass of a number, this number, and who has made it: nobody, `set_epoch` or `resume`, the state
+# that the pass of this number has loaded, or `set_epoch` for the pass after that one.
+_NOBODY, _CHOSEN, _LOADED, _TO_COME = range(4)
+_CHOICE, _KEPT_CHOICES = 4, 8
+# The last passes: choice, number of the pass since then, and key of the pass, in one number each,
+# so that several workers may write it at the same time.
+_PASS, _KEPT_PASSES = _CHOICE + 4 * _KEPT_CHOICES, 16
+_SIZE = _PASS + _KEPT_PASSES
+_KEY_BITS, _PASS_BITS = 36, 16
 
 
 @dataclass(frozen=True)
@@ -195,16 +198,22 @@ class Pass:
         Where it began.
     choice : int
         The choice of an epoch that it follows; -1 if there was none.
-    is_chosen : bool
-        Whether that was `set_epoch` or `resume`.
+    number : int
+        Passes between that choice and this one.
     key : int
-        The same for all workers of the pass; 0 without workers.
+        The same for all workers of the pass.
     """
 
     position: Position
-    choice: int = -1
-    is_chosen: bool = False
-    key: int = 0
+    choice: int
+    number: int
+    key: int
+
+    @property
+    def written(self) -> int:
+        """The pass as the shared memory has it."""
+        choice = (self.choice % 1024 + 1) << (_KEY_BITS + _PASS_BITS)
+        return choice | (self.number % (1 << _PASS_BITS)) << _KEY_BITS | self.key
 
 
 class Epochs:
@@ -213,41 +222,46 @@ class Epochs:
     Every copy, and every process that is not a DataLoader worker, counts by itself.
     """
 
-    _shared: torch.Tensor
-    _running: Position | None  # where the last pass of this process began, or one that was chosen
+    _begun: tuple[int, int]  # this process, and the passes that it has begun
 
     def __init__(self) -> None:
-        self.__setstate__({"start": Position(0, 0), "made_by": _NOBODY, "choice": 0})
+        self.__setstate__({"start": Position(0, 0), "is_chosen": False})
 
-    def _make(self) -> None:
-        self._shared = torch.zeros(_CHOICE + 5 * _KEPT_CHOICES, dtype=torch.int64)
+    def _make(self, start: Position, is_chosen: bool, choice: int) -> None:
+        self._shared = torch.zeros(_SIZE, dtype=torch.int64)
         self._shared.share_memory_()  # type: ignore[no-untyped-call]
-        self._shared[_OWNER] = os.getpid()
-        self._write(self._start, self._made_by, self._choice)
+        self._own = self._shared.numpy()
+        self._own[_OWNER] = os.getpid()
+        self._choice = choice
+        self._write_choice(self._own, start, is_chosen)
 
-    def _write(self, start: Position, made_by: int, choice: int) -> None:
-        self._start, self._made_by, self._choice = start, made_by, choice  # for forked processes
-        numbers = self._shared.numpy()
-        _row(numbers, choice)[:] = (choice, start.epoch, start.batches, made_by, 0)
-        numbers[_CHOICES], numbers[_UNKNOWN] = choice, 0
+    def _write_choice(
+        self, numbers: npt.NDArray[np.int64], start: Position, is_chosen: bool
+    ) -> None:
+        self._start, self._is_chosen = start, is_chosen  # for processes that are forked
+        numbers[_row(self._choice)] = (start.epoch, start.batches, 0, is_chosen)
+        numbers[_CHOICES] = self._choice
+        numbers[_UNKNOWN] = 0
 
     def _numbers(self) -> npt.NDArray[np.int64] | None:
         """Those that this process shares with its workers, or as a worker with its parent."""
-        parent = multiprocessing.parent_process() if in_worker() else None
-        for shared in (self._shared, self._inherited):
-            if shared is not None and shared[_OWNER] == (parent.pid if parent else os.getpid()):
-                return shared.numpy()
+        owner = os.getpid()
+        if in_worker():
+            parent = multiprocessing.parent_process()
+            owner = os.getppid() if parent is None or parent.pid is None else parent.pid
+        for numbers in (self._own, self._inherited):
+            if numbers is not None and numbers[_OWNER] == owner:
+                return numbers
         if in_worker():
             return None
-        self._make()  # it was forked from the owner
-        return self._shared.numpy()
+        self._make(self._start, self._is_chosen, self._choice)  # it was forked from the owner
+        return self._own
 
     @property
     def next(self) -> Position:
         """Where the next pass begins, as far as this process knows."""
         numbers = self._numbers()
-        is_taken = numbers is not None and _row(numbers, self._choice)[_KEY]
-        return Position(self._start.epoch + 1, 0) if is_taken else self._start
+        return self._start if numbers is None else _position(numbers, *_last(numbers, after=1))
 
     def last(self) -> Position:
         """Where the last pass began that has given a batch.
@@ -258,12 +272,14 @@ class Epochs:
             If DataLoader workers may have begun it, so that its epoch is not known here.
         """
         numbers = self._numbers()
-        if numbers is None or numbers[_UNKNOWN] or self._running is None:
-            raise RuntimeError(
-                "The epoch of the running pass is not known in this process. Call set_epoch before "
-                "each pass of a DataLoader with workers."
-            )
-        return self._running
+        if numbers is not None and not numbers[_UNKNOWN]:
+            choice, number = _last(numbers)
+            if number >= 0 or numbers[_row(choice)][3]:
+                return _position(numbers, choice, max(number, 0))
+        raise RuntimeError(
+            "The epoch of the running pass is not known in this process. Call set_epoch before "
+            "each pass of a DataLoader with workers."
+        )
 
     def choose(self, position: Position) -> None:
         """The next pass begins at a position.
@@ -283,12 +299,12 @@ class Epochs:
                 "do not know about it: call set_epoch in the process that iterates over the "
                 "DataLoader"
             )
-        self._go_on(position, _CHOSEN, running=position)
-
-    def _go_on(self, start: Position, made_by: int, *, running: Position) -> None:
-        self._numbers()  # of this process
-        self._write(start, made_by, self._choice + 1)
-        self._running = running
+        numbers = self._numbers()
+        assert numbers is not None
+        self._choice = int(numbers[_CHOICES]) + 1
+        passes = numbers[_PASS:]
+        passes[[abs(_choice_of(each) - self._choice % 1024) > 4 for each in passes.tolist()]] = 0
+        self._write_choice(numbers, position, True)
 
     def begin(self, *, shared_by_ranks: bool) -> Pass:
         """Begins a pass in this process, which may be one of several workers.
@@ -300,18 +316,25 @@ class Epochs:
             process is not known here.
         """
         numbers, info = self._numbers(), get_worker_info()
-        here, made_by, choice = self._start, self._made_by, self._choice
+        nth = self._begun[1] if self._begun[0] == os.getpid() else 0
+        self._begun = (os.getpid(), nth + 1)
         if info is None:
-            here = self.next
-            self._go_on(Position(here.epoch + 1, 0), min(made_by, _COUNTED), running=here)
-            return Pass(here, choice, made_by == _CHOSEN)
+            assert numbers is not None
+            choice, number = _last(numbers, after=1)
+            if number >= 1 << (_PASS_BITS - 1):
+                self.choose(_position(numbers, choice, number))
+                choice, number = self._choice, 0
+            here, key = _position(numbers, choice, number), _hash(nth, -1) & _KEY_MASK
+            begun = Pass(here, choice, number, key)
+            numbers[_place(begun.number)] = begun.written
+            numbers[_UNKNOWN] = 0
+            self._start = Position(begun.position.epoch + 1, 0)
+            return begun
+        key = _hash(info.seed - info.id, nth)
         # An epoch that is chosen after the workers were started is not for their first pass.
-        if self._passes > 0 and numbers is not None:
-            choice, epoch, batches, made_by, _ = _row(numbers, int(numbers[_CHOICES])).tolist()
-            here = Position(epoch, batches)
-        key = _hash(info.seed - info.id, self._passes)
-        self._passes += 1
-        if made_by == _NOBODY:
+        choice = self._choice if nth == 0 or numbers is None else int(numbers[_CHOICES])
+        is_chosen = self._is_chosen if numbers is None else bool(numbers[_row(choice)][3])
+        if not is_chosen:
             if shared_by_ranks:
                 raise RuntimeError(
                     "Several ranks share the epoch, and their DataLoader workers do not know "
@@ -319,68 +342,79 @@ class Epochs:
                 )
             if numbers is not None:
                 numbers[_UNKNOWN] = 1
-            return Pass(Position(key, 0), key=key)
+            return Pass(Position(key, 0), -1, -1, key & _KEY_MASK)
         if numbers is None:
             raise RuntimeError(
                 "The epoch was chosen in another process, from which this one was forked: call "
                 "set_epoch in the process that iterates over the DataLoader."
             )
-        row = _row(numbers, choice)
-        if row[0] == choice and row[_KEY] == 0:
-            row[_KEY] = key  # otherwise `check` refuses it: torch loses errors of a later pass here
-        return Pass(here, choice, made_by == _CHOSEN, key)
+        key &= _KEY_MASK
+        # one look at the passes: between two, another worker of this pass may write it down
+        passes = [e for e in numbers[_PASS:].tolist() if e and _choice_of(e) == choice % 1024]
+        known = [_number_of(each) for each in passes if each & _KEY_MASK == key]
+        number = known[0] if known else max(map(_number_of, passes), default=-1) + 1
+        begun = Pass(_position(numbers, choice, number), choice, number, key)
+        numbers[_place(number)] = begun.written
+        return begun
 
     def check(self, begun: Pass) -> None:
-        """Refuses a pass of workers that has no epoch of its own.
+        """Refuses a pass whose workers may have decided on different epochs.
 
         Raises
         ------
         RuntimeError
-            If two passes have begun after one choice of an epoch, or an epoch was chosen while
-            persistent workers began a pass.
+            If two passes began at the same moment after one choice of an epoch, or an epoch was
+            chosen while persistent workers began a pass.
         """
         numbers = self._numbers()
         if numbers is None:
             return
-        for choice, *_, key in numbers[_CHOICE:].reshape(_KEPT_CHOICES, 5).tolist():
-            if key and (choice == begun.choice) != (key == begun.key):
-                raise RuntimeError(
-                    "It is not clear which epoch this pass has: another pass of DataLoader workers "
-                    "has the epoch that was chosen, or set_epoch was called while its workers "
-                    "began it. Workers do not count: call set_epoch before iter(), once for each "
-                    "pass."
-                )
+        passes = [each for each in numbers[_PASS:].tolist() if each]
+        same = {each for each in passes if each & _KEY_MASK == begun.key}
+        taken = begun.number >= 0 and any(
+            each >> _KEY_BITS == begun.written >> _KEY_BITS for each in passes if each not in same
+        )
+        if taken or same - {begun.written}:
+            raise RuntimeError(
+                "It is not clear which epoch this pass has: another pass has begun, or set_epoch "
+                "was called, while its workers began it. Call set_epoch before iter(), once for "
+                "each pass."
+            )
 
     def load(self, begun: Pass, progress: Progress, has_more: bool) -> None:
         """A pass of this process goes on with a state: the pass after it is the next epoch.
 
         If the epoch of the pass had been chosen, and the state is of another one, the chosen one is
         still to come; so is the same one, if nothing is left of it in the state (a
-        StatefulDataLoader then begins another pass). After a pass of workers, torch's seed or
-        `set_epoch` tells what the next one is, as ever.
+        StatefulDataLoader then begins another pass).
 
         Raises
         ------
         RuntimeError
             If another worker of the pass has loaded a state of another epoch.
         """
-        is_same = has_more and begun.position.epoch == progress.epoch
-        is_to_come = begun.is_chosen and not is_same
+        numbers = self._numbers()
+        if numbers is None:
+            return
+        choice, number = max(begun.choice, self._choice), max(begun.number, 0)
+        if begun.number < 0:  # the first pass whose epoch is known
+            numbers[_place(0)] = Pass(begun.position, choice, 0, begun.key).written
+        row = numbers[_row(choice)]
+        epoch, batches, at, kind = row.tolist()
+        if kind == _LOADED and at == number and epoch + number != progress.epoch:
+            raise RuntimeError(
+                f"the workers of one pass have loaded states of the epochs {epoch + number} and "
+                f"{progress.epoch}: load the state of one DataLoader"
+            )
+        chosen = Position(epoch + at, batches)
+        is_chosen = kind == _TO_COME or (kind == _CHOSEN and begun.number == 0)
+        if is_chosen and not (has_more and chosen.epoch == progress.epoch):
+            row[:] = (chosen.epoch - number - 1, chosen.batches, number + 1, _TO_COME)
+        else:
+            row[:] = (progress.epoch - number, progress.first, number, _LOADED)
+        numbers[_UNKNOWN] = 0
         if not in_worker():
-            start = begun.position if is_to_come else Position(progress.epoch + 1, 0)
-            running = Position(progress.epoch, progress.first)
-            self._go_on(start, _CHOSEN if is_to_come else _COUNTED, running=running)
-        elif (numbers := self._numbers()) is not None:
-            if numbers[_LOADED_BY] == begun.key and numbers[_LOADED] != progress.epoch:
-                raise RuntimeError(
-                    f"the workers of one pass have loaded states of the epochs {numbers[_LOADED]} "
-                    f"and {progress.epoch}: load the state of one DataLoader"
-                )
-            numbers[_LOADED] = progress.epoch
-            numbers[_LOADED_BY] = begun.key
-            numbers[_UNKNOWN] = 1
-            if is_to_come:
-                _row(numbers, begun.choice)[_KEY] = 0
+            self._start = _position(numbers, choice, number + 1)
 
     def warn_once(self) -> bool:
         """Whether this is the first call in this process and its workers."""
@@ -392,23 +426,51 @@ class Epochs:
 
     def __getstate__(self) -> dict[str, Any]:
         """Of copies, which count by themselves, and of what workers get that are spawned."""
-        state = {"start": self.next, "made_by": self._made_by, "choice": self._choice}
+        start = self.next
+        numbers = self._numbers()
+        is_chosen = self._is_chosen if numbers is None else numbers[_row(int(numbers[_CHOICES]))][3]
+        state = {"start": start, "is_chosen": bool(is_chosen)}
         if is_spawning():
-            state |= {"start": self._start, "shared": self._shared}
+            state |= {"shared": self._shared, "choice": self._choice}
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._start, self._made_by = state["start"], state["made_by"]
-        self._choice = state["choice"]
-        self._running = self._start if self._made_by == _CHOSEN else None
-        self._passes = 0  # of this process as a worker
-        self._inherited: torch.Tensor | None = state.get("shared")  # of a worker
-        self._make()
+        self._inherited = state["shared"].numpy() if "shared" in state else None
+        self._begun = (os.getpid(), 0)
+        self._make(state["start"], state["is_chosen"], state.get("choice", 0))
 
 
-def _row(numbers: npt.NDArray[np.int64], choice: int) -> npt.NDArray[np.int64]:
-    at = _CHOICE + 5 * (choice % _KEPT_CHOICES)
-    return numbers[at : at + 5]
+_KEY_MASK = (1 << _KEY_BITS) - 1
+
+
+def _row(choice: int) -> slice:
+    at = _CHOICE + 4 * (choice % _KEPT_CHOICES)
+    return slice(at, at + 4)
+
+
+def _place(number: int) -> int:
+    return _PASS + number % _KEPT_PASSES
+
+
+def _choice_of(written: int) -> int:
+    return (written >> (_KEY_BITS + _PASS_BITS)) - 1
+
+
+def _number_of(written: int) -> int:
+    return (written >> _KEY_BITS) % (1 << _PASS_BITS)
+
+
+def _last(numbers: npt.NDArray[np.int64], *, after: int = 0) -> tuple[int, int]:
+    """The last choice, and the number of the last pass since; -1 if there was none."""
+    choice = int(numbers[_CHOICES])
+    passes = [each for each in numbers[_PASS:].tolist() if each]
+    found = [_number_of(each) for each in passes if _choice_of(each) == choice % 1024]
+    return choice, max(found, default=-1) + after
+
+
+def _position(numbers: npt.NDArray[np.int64], choice: int, number: int) -> Position:
+    epoch, batches, at, _ = numbers[_row(choice)].tolist()
+    return Position(epoch + number, batches if number == at else 0)
 
 
 def _hash(seed: int, nth: int) -> int:

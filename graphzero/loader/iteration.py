@@ -293,15 +293,14 @@ class SeedDataset(IterableDataset[SampledBatch]):
         return self.position.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch of the next pass, in workers as well; those of this process count on.
+        """Chooses the epoch of the next pass, in workers as well; those after it count on.
 
         A pass begins when ``iter`` is called, of the dataset or of a ``DataLoader`` over it. It is
         a whole epoch, unless it is the one that `resume` continues.
 
         Without it, a pass in this process is the epoch after the one before; the first one is epoch
         0. Passes of DataLoader workers have epochs that follow from torch's seed then: other
-        batches in each pass. Ranks that share an epoch need `set_epoch` with workers; so does each
-        further pass of workers, once it was called.
+        batches in each pass. Ranks that share an epoch need `set_epoch` with workers.
 
         Parameters
         ----------
@@ -356,8 +355,7 @@ class SeedDataset(IterableDataset[SampledBatch]):
 
         Every rank loads the same state, that of rank 0. The next pass yields the remaining batches
         of the state's epoch, unless `set_epoch` chooses another one. The pass after it is the next
-        epoch, and whole; with workers, `set_epoch` must say so. ``len`` is still that of a whole
-        epoch.
+        epoch, and whole. ``len`` is still that of a whole epoch.
 
         Parameters
         ----------
@@ -771,7 +769,7 @@ class BatchIterator(Iterator[SampledBatch]):
     def __init__(self, batches: SeedDataset, progress: Progress, begun: Pass | None = None) -> None:
         self._source = batches
         self._begun = begun
-        self._is_checked = begun is not None and begun.key != 0
+        self._is_checked = begun is not None and progress.share.num_workers > 1
         self._turn = threading.RLock()
         self._start(progress)
 

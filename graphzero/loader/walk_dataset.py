@@ -14,7 +14,6 @@ from typing_extensions import Unpack
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.graph import Graph
 from graphzero.graph.user_input import IdArray
 from graphzero.io.row_io import RowKey
 from graphzero.io.session import TopologyFile
@@ -29,14 +28,13 @@ from graphzero.loader.mini_batch import MiniBatch, SampledBatch
 from graphzero.loader.neighbor_loader import SeedLoader
 from graphzero.sampling.negatives import negatives_key
 from graphzero.sampling.sampler import HopReadAhead
+from graphzero.sampling.walks import FOLLOW, repeat_last, walked_graph
 from graphzero.store.manifest import NODES
 from graphzero.units import as_count
 
 # Threads that walk where the graph is larger than memory: the page faults that they wait for are
 # read together.
 _WAITING_WALKERS = 64
-_CHUNK = 1 << 20  # edges
-_FOLLOW = "walks follow the edges to"
 
 
 class WalkDataset(SeedDataset):
@@ -112,7 +110,7 @@ class WalkDataset(SeedDataset):
         check_keywords(type(self), options, SeedOptions.__annotations__)
         dataset.require_untyped("random walks are drawn")
         # weights may differ between the two directions of an edge
-        lists = dataset.graph.lists_of("out", _FOLLOW) if weighted else walked_graph(dataset)
+        lists = dataset.graph.lists_of("out", FOLLOW) if weighted else walked_graph(dataset)
         self._graph = lists
         self.walk_length = as_count(walk_length, "walk_length", 2)
         self.context_size = (
@@ -173,7 +171,7 @@ class WalkDataset(SeedDataset):
             self.weighted,
         )
         fields: dict[RowKey, Any] = {
-            (NODES, "pos_rw"): self._windows(_repeat_last(csr.to_user(walks, 1)))
+            (NODES, "pos_rw"): self._windows(repeat_last(csr.to_user(walks, 1)))
         }
         if self.num_negative_samples:
             random = np.random.Generator(np.random.Philox(negatives_key(seed, epoch, batch)))
@@ -200,47 +198,6 @@ class WalkDataset(SeedDataset):
             "seeds_crc": zlib.crc32(self.seeds.data),
             **{name: getattr(self, name) for name in names},
         }
-
-
-def walked_graph(dataset: Dataset) -> Graph:
-    """The lists that walks follow: of the out-neighbours.
-
-    Those of in-neighbours are the same where both directions of every edge are in the graph, which
-    is found out by reading them once.
-
-    Raises
-    ------
-    ValueError
-        If there are none of them.
-    """
-    graph = dataset.graph
-    if graph.is_incoming and graph.is_directed and graph.out_lists is None and is_symmetric(graph):
-        return graph
-    return graph.lists_of("out", _FOLLOW)
-
-
-def is_symmetric(graph: Graph) -> bool:
-    """Whether both directions of every edge are in the lists, by a sum of hashes."""
-    indptr, indices = graph.indptr, graph.indices
-    total = np.uint64(0)
-    for begin in range(0, graph.num_edges, _CHUNK):
-        places = np.arange(begin, min(begin + _CHUNK, graph.num_edges))
-        owner: Any = (np.searchsorted(indptr, places, "right") - 1).astype(np.uint64)
-        other = indices[places].astype(np.uint64)
-        word: Any = np.minimum(owner, other) * np.uint64(0x9E3779B97F4A7C15)
-        word ^= (word >> np.uint64(29)) + np.maximum(owner, other) * np.uint64(0xBF58476D1CE4E5B9)
-        word *= np.uint64(0x94D049BB133111EB) + (word >> np.uint64(31))
-        total += word[owner < other].sum() - word[owner > other].sum()
-    return bool(total == 0)
-
-
-def _repeat_last(walks: IdArray) -> IdArray:
-    """Walks in which the last node is repeated after a dead end, instead of -1."""
-    ended = np.flatnonzero(walks[:, -1] < 0)
-    if len(ended):
-        at = np.where(walks[ended] >= 0, np.arange(walks.shape[1]), 0)
-        walks[ended] = np.take_along_axis(walks[ended], np.maximum.accumulate(at, 1), 1)
-    return walks
 
 
 class _WalkBatch(NamedTuple):

@@ -25,8 +25,8 @@ from graphzero.io.row_io import RowKey
 from graphzero.loader.arguments import as_array, as_dataset
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.subgraph_loader import SingleNodes, SubgraphDataset, SubgraphLoader
-from graphzero.loader.walk_dataset import walked_graph
 from graphzero.pyg.loaders import AnyBatch, NeighborLoader, _PyGLoader
+from graphzero.sampling.walks import walked_graph
 from graphzero.store.manifest import EDGES, NODES
 from graphzero.store.outputs import replaced_file
 from graphzero.units import as_count, format_bytes

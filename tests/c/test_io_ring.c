@@ -1,8 +1,13 @@
 #include "check.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -54,6 +59,60 @@ TEST(an_interrupted_wait_is_not_an_error)
 }
 
 #if defined(__linux__)
+
+/* Mappings of rings in this process. */
+static int count_mapped(void)
+{
+    char line[512];
+    int count = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL)
+        count += strstr(line, "[io_uring]") != NULL;
+    if (maps != NULL)
+        fclose(maps);
+    return count;
+}
+
+/* Descriptors of rings in this process, none of which a program may inherit. */
+static int count_descriptors(void)
+{
+    char path[300], name[64];
+    int count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    for (struct dirent *one; folder != NULL && (one = readdir(folder)) != NULL;) {
+        snprintf(path, sizeof path, "/proc/self/fd/%s", one->d_name);
+        ssize_t length = readlink(path, name, sizeof name - 1);
+        name[length < 0 ? 0 : length] = 0;
+        if (strstr(name, "[io_uring]") == NULL)
+            continue;
+        count++;
+        CHECK((fcntl(atoi(one->d_name), F_GETFD) & FD_CLOEXEC) != 0);
+    }
+    if (folder != NULL)
+        closedir(folder);
+    return count;
+}
+
+static bool nothing_is_left(void)
+{
+    return CHECK_EQ(count_mapped(), 0) && CHECK_EQ(count_descriptors(), 0);
+}
+
+TEST(a_ring_without_address_space_leaves_nothing)
+{
+    struct rlimit before, none = {1 << 20, 0};
+    if (!has_ring())
+        return;
+    getrlimit(RLIMIT_AS, &before);
+    none.rlim_max = before.rlim_max;
+    setrlimit(RLIMIT_AS, &none);
+    gz_code code = gz_io_ring_open(MOST_DEPTH, &ring, &err);
+    setrlimit(RLIMIT_AS, &before);
+    CHECK_EQ(code, GZ_E_OS);
+    CHECK_EQ(err.saved_errno, ENOMEM);
+    CHECK(ring == NULL);
+    nothing_is_left();
+}
 
 /* From here on io_uring_enter fails with this errno, in this process; if `only_starts`, where it
  * should start reads. False where seccomp is unavailable. */

@@ -1,0 +1,55 @@
+"""Random walks: which lists they follow, and where they end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphzero.graph.dataset import Dataset
+from graphzero.graph.graph import Graph
+from graphzero.graph.user_input import IdArray
+
+FOLLOW = "walks follow the edges to"
+_CHUNK = 1 << 20  # edges
+
+
+def walked_graph(dataset: Dataset) -> Graph:
+    """The lists that walks follow: of the out-neighbours.
+
+    Those of in-neighbours are the same where both directions of every edge are in the graph, which
+    is found out by reading them once.
+
+    Raises
+    ------
+    ValueError
+        If there are none of them.
+    """
+    graph = dataset.graph
+    if graph.is_incoming and graph.is_directed and graph.out_lists is None and is_symmetric(graph):
+        return graph
+    return graph.lists_of("out", FOLLOW)
+
+
+def is_symmetric(graph: Graph) -> bool:
+    """Whether both directions of every edge are in the lists, by a sum of hashes."""
+    indptr, indices = graph.indptr, graph.indices
+    total = np.uint64(0)
+    for begin in range(0, graph.num_edges, _CHUNK):
+        places = np.arange(begin, min(begin + _CHUNK, graph.num_edges))
+        owner: Any = (np.searchsorted(indptr, places, "right") - 1).astype(np.uint64)
+        other = indices[places].astype(np.uint64)
+        word: Any = np.minimum(owner, other) * np.uint64(0x9E3779B97F4A7C15)
+        word ^= (word >> np.uint64(29)) + np.maximum(owner, other) * np.uint64(0xBF58476D1CE4E5B9)
+        word *= np.uint64(0x94D049BB133111EB) + (word >> np.uint64(31))
+        total += word[owner < other].sum() - word[owner > other].sum()
+    return bool(total == 0)
+
+
+def repeat_last(walks: IdArray) -> IdArray:
+    """Walks in which the last node is repeated after a dead end, instead of -1."""
+    ended = np.flatnonzero(walks[:, -1] < 0)
+    if len(ended):
+        at = np.where(walks[ended] >= 0, np.arange(walks.shape[1]), 0)
+        walks[ended] = np.take_along_axis(walks[ended], np.maximum.accumulate(at, 1), 1)
+    return walks
