@@ -100,6 +100,7 @@ def test_missing_and_unknown_files(tmp_path, refused):
 
 
 BAD_FEATURES = [
+    ("0\n1\n", "has one column: features are a node id and their values"),
     ("0,1\n1,two\n", "line 2: 'two' is not a number for the feature 0"),
     ("0,1\n1,\n", "line 2: an empty cell is not a number for the feature 0"),
     (",1.5\n1,2\n", "line 1: an empty cell is not a node id"),

@@ -126,3 +126,15 @@ def test_bfloat16_comes_in_under_its_name(tmp_path, order, dtype):
         assert got.dtype == numbers.NAMES[dtype or "bfloat16"]
         wanted = rows if dtype in (None, "bfloat16") else numbers.as_float32(rows).astype(dtype)
         assert numbers.as_bits(got) == numbers.as_bits(wanted)
+
+
+def test_doubles_are_rounded_once():
+    above_the_middle = 1 + 2.0**-8 + 2.0**-40  # which a float32 cannot tell from the middle
+    below_the_middle = 1 + 3 * 2.0**-8 - 2.0**-40
+    values = np.array([above_the_middle, below_the_middle, 1e-300, 1e300, -1e300, np.nan])
+    values = np.concatenate([values, -values])
+    got = numbers.as_float32(round_to(values, gz.BFLOAT16))
+    wanted = [1 + 2**-7, 1 + 2**-7, 0, np.inf, -np.inf, np.nan]
+    np.testing.assert_array_equal(got, [*wanted, *(-x for x in wanted)])
+    half = round_to(np.array([1 + 2.0**-11 + 2.0**-40]), np.dtype(np.float16))
+    assert half[0] == np.float16(1 + 2**-10)

@@ -284,11 +284,17 @@ def _open_edges(content: Any, options: BuildOptions) -> tuple[EdgeInput, dict[st
         with_edge_ids=options.edge_ids,
     )
     rows: dict[str, Rows] = {}
+    num_edges = source.table.num_records
     for name, value in values.items():
         check_attribute_name(name, "edge")
         if value is None:
             continue
-        rows[name] = open_attribute(value, name, of="edge")
+        rows[name] = one = open_attribute(value, name, of="edge")
+        # Found before the long work, where it can be.
+        if num_edges is not None and one.count() != num_edges:
+            raise ValueError(
+                f"{one.name} has {one.count()} rows for {num_edges} edges: every edge needs one"
+            )
     stored = [*rows, *source.attributes, *_columns(source)]
     for name in stored:
         if stored.count(name) > 1:

@@ -45,6 +45,7 @@ _KNOWN = {
     "ogbl-vessel": (True, "spatial"),
     "ogbl-wikikg2": (True, "time"),
 }
+_NAME = re.compile(r"ogb[nl]-[A-Za-z0-9_-]+")
 _CLASSES_AS_FLOATS = "ogbn-papers100M"
 _SPLITS = {"train": "train", "valid": "val", "test": "test"}  # OGB's names, and ours
 _ATTRIBUTES = {"node_feat": "x", "node_label": "y", "edge_feat": "edge_attr"}
@@ -58,6 +59,11 @@ class _Folder:
     """The folder of a dataset, with its ``raw`` and ``split``."""
 
     def __init__(self, path: Path, name: str | None) -> None:
+        if name is not None and _NAME.fullmatch(name) is None:
+            raise ValueError(
+                f"name={name!r} must be that of a dataset for nodes or links, such as "
+                f"'ogbn-arxiv' or 'ogbl-collab'"
+            )
         self.path = path = path.parent if path.name == "raw" else path
         by_folder = re.sub("_", "-", re.sub("_(pyg|dgl)$", "", path.resolve().name), count=1)
         known = (one for one in _KNOWN if one.lower() == by_folder.lower())

@@ -213,22 +213,34 @@ def as_numbers(rows: Array) -> Array:
 
 
 def round_to(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Numbers in a floating dtype, rounded to nearest, ties to even; infinite if too large.
-
-    float64 becomes bfloat16 by way of float32, as in torch.
-    """
+    """Numbers in a floating dtype, rounded to nearest, ties to even; infinite if too large."""
     with np.errstate(over="ignore", invalid="ignore"):
         return _to_bfloat16(values) if dtype == BFLOAT16 else values.astype(dtype)
 
 
 def _to_bfloat16(values: Array) -> Array:
-    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    if values.dtype != np.float32:
+        values = _rounded_to_odd(values.astype(np.float64, copy=False))
+    bits = np.ascontiguousarray(values).view(np.uint32)
     high = bits >> np.uint32(16)
     # carries into the upper half if above the middle, or at the middle if that half is odd
     rounded = ((bits + (np.uint32(0x7FFF) + (high & np.uint32(1)))) >> np.uint32(16)).astype("<u2")
     is_nan = np.isnan(values)
     rounded[is_nan] = high[is_nan] | np.uint32(0x40)  # else a NaN could lose all its bits
     return rounded.view(BFLOAT16)
+
+
+def _rounded_to_odd(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    """float64 rounded to odd as float32, so that a second rounding gives the correct result.
+
+    If bits are lost, the last bit is set (Boldo and Melquiond, IEEE Trans. Computers 2008).
+    """
+    single = values.astype(np.float32)
+    back = single.astype(np.float64)
+    bits = single.view(np.uint32)
+    bits -= np.abs(back) > np.abs(values)  # towards zero first
+    bits |= back != values
+    return single
 
 
 def _is_infinite(values: Array) -> npt.NDArray[np.bool_]:
@@ -324,6 +336,11 @@ def open_attribute(
     # The build's own `id_column` is for tables that may have ids.
     if table.width > 1 or id_column is False:
         source = named
+    if name == "x" and table.width < 2 and source.id_column is not False and not _is_list(table):
+        raise ValueError(
+            f"{table.name} has one column: features are a node id and their values; "
+            f"id_column=False says that they are in the order of the nodes, without ids"
+        )
     return rows_of_table(table, _columns_of(table, source, of), name, dtype)
 
 
@@ -462,6 +479,11 @@ def split_column(table: Table, source: Source, name: str, held: str) -> int:
             f"gz.Source(..., columns=...) says which it is"
         )
     return found[0]
+
+
+def _is_list(table: Table) -> bool:
+    """Whether a table has one column, of lists: these are no ids."""
+    return table.width == 1 and bool(table.dtypes and table.dtypes[0] and table.dtypes[0].shape)
 
 
 def _parsed_as(
