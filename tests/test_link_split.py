@@ -117,6 +117,15 @@ def test_a_new_order_keeps_the_parts(tmp_path: Path) -> None:
             np.testing.assert_array_equal(ds.edge_splits.edge_index(part), edges)
 
 
+def test_a_reverse_edge_type_without_times_is_refused(tmp_path: Path) -> None:
+    edges, times = _edges()
+    lists = {RATES: {"edge_index": edges, "edge_time": times}, RATED: {"edge_index": edges[::-1]}}
+    split = {RATES: gz.LinkSplit(test=0.1, by="time")}
+    nodes = {name: {"num_nodes": NODES} for name in ("user", "movie")}
+    with pytest.raises(ValueError, match=r"rev_rates.*needs a time of each edge"):
+        gz.build(tmp_path / "data", nodes=nodes, edges=lists, edge_splits=split)
+
+
 @pytest.mark.parametrize(
     ("split", "message"),
     [

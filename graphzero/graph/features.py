@@ -156,6 +156,10 @@ class FeatureStore(MappedFile):
     def __len__(self) -> int:
         return self.num_nodes
 
+    def has_section(self, name: str) -> bool:
+        """Whether a ``.gd`` file has a further section of this name."""
+        return name in self._sections
+
     def read_section(self, name: str) -> npt.NDArray[Any] | None:
         """A small further section of a ``.gd`` file; a copy, None if there is no such section.
 

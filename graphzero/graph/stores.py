@@ -358,10 +358,6 @@ class EdgeSplits(Splits):
     Of splits that `graphzero.LinkSplit` has made, the files have the edges themselves.
     """
 
-    def has_edges(self, name: str) -> bool:
-        """Whether the file of a split has its edges."""
-        return self.stores[name].read_section("source") is not None
-
     def edge_index(self, name: str) -> IdArray:
         """The edges of a split, (2, n) int64: sources above targets.
 

@@ -439,7 +439,7 @@ def _read_lists(
     bounds = graph_input.known_counts(given)
     lists: dict[EdgeType, Prepared] = {}
     parts: dict[EdgeType, dict[str, EdgeList]] = {}
-    split_at: dict[EdgeType, Any] = {}
+    bounds_of: dict[EdgeType, Any] = {}
     for edge_type, one in given.edges.items():
         first, second = given.ends(edge_type)
         with graph_input.naming(edge_type):
@@ -452,20 +452,18 @@ def _read_lists(
             )
             held_out: dict[str, EdgeList] = {}
             if (split := one.link_split) is not None:
-                for each in (edge_type, *reverse_types(edge_type, given.edges)):
-                    if each not in split_at:
-                        split_at[each] = time_bounds(split, edges)
-                how = (folder, edges, (first, second), split, split_at[edge_type])
+                at = time_bounds(split, edges, bounds_of.get(edge_type))
+                bounds_of |= dict.fromkeys(reverse_types(edge_type, given.edges), at)
+                how = (folder, edges, (first, second), split, at)
                 edges, held_out = hold_out(*how, options.column_memory // 4)
             prepared = prepare_edges(folder, edges, one.attributes, one.merging, options)
-            found = {"train": prepared.edges}
             for name, edges in held_out.items():
-                found[name] = prepare_held_out(folder, edges, one.merging, options)
+                held_out[name] = prepare_held_out(folder, edges, one.merging, options)
         lists[edge_type] = prepared
         options.notes.add(edge_type, *describe_changes(prepared.changes))
         if held_out:
-            parts[edge_type] = found
-            sizes = ", ".join(f"{len(edges):,} in {name}" for name, edges in found.items())
+            parts[edge_type] = {"train": prepared.edges, **held_out}
+            sizes = ", ".join(f"{len(one):,} in {name}" for name, one in parts[edge_type].items())
             options.notes.add(edge_type, f"edges are split: {sizes}")
     final = graph_input.final_counts(
         given, bounds, {name: one.edges for name, one in lists.items()}

@@ -474,9 +474,9 @@ class EdgeList:
         end = min(end, self.num_records)
         found = []
         for name in names:
-            if name in self.columns:
+            if name in self.columns or name not in ("record", "position"):
                 values = self.columns[name].read(begin, end)
-            else:  # numbers of records, which are positions
+            else:  # the number of a record is its position
                 values = np.arange(begin, end, dtype=id_dtype(self.num_input_edges))
             if name in self.replaced:
                 values = self.replaced[name].into(values, begin)

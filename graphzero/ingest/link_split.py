@@ -109,8 +109,10 @@ def link_splits(value: Any, types: Mapping[EdgeType, Any]) -> dict[EdgeType, Lin
 Bounds = npt.NDArray[np.int64]
 
 
-def time_bounds(split: LinkSplit, edges: EdgeList) -> Bounds | None:
+def time_bounds(split: LinkSplit, edges: EdgeList, of_reverse: Bounds | None) -> Bounds | None:
     """The first time of "val" and that of "test", (2,); None if edges are split at random.
+
+    Those of the reverse edge type, if it has some, are those of these edges.
 
     Raises
     ------
@@ -124,6 +126,8 @@ def time_bounds(split: LinkSplit, edges: EdgeList) -> Bounds | None:
             "LinkSplit(by='time') needs a time of each edge: a column that timestamp= names, or an "
             "edge attribute that time_attrs= names, such as 'edge_time'"
         )
+    if of_reverse is not None:
+        return of_reverse
     step = edges.num_records // _SAMPLED + 1
     sample = [
         edges.read(begin, begin + _CHUNK, "time")[0][-begin % step :: step]
@@ -157,10 +161,9 @@ def _draws(keys: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.float64]:
     """A number in [0, 1) for each key: the finalizer of SplitMix64 (Steele et al., OOPSLA 2014)."""
     with np.errstate(over="ignore"):
         word: Any = keys ^ (np.uint64(seed + 1) * np.uint64(0x9E3779B97F4A7C15))
-        for _ in range(2):  # neighbouring keys differ in few bits
-            word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            word ^= word >> np.uint64(31)
+        word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        word ^= word >> np.uint64(31)
     found: npt.NDArray[np.float64] = (word >> np.uint64(11)) * 2.0**-53
     return found
 
