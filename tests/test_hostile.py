@@ -13,7 +13,7 @@ from itertools import product
 import files
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from verify_cases import DATASETS
 
@@ -187,6 +187,7 @@ def test_hostile_headers_of_npy_files(tmp_path, header, version):
     | st.tuples(st.integers() | st.sampled_from(HUGE)),
     junk=st.binary(max_size=20),
 )
+@example(shape=(0, 1 << 29), junk=b"")
 @settings(max_examples=200, deadline=None)
 def test_any_shape_of_an_npy_file(tmp_path_factory, shape, junk):
     path = tmp_path_factory.mktemp("npy") / "x.npy"

@@ -376,10 +376,11 @@ def _open_arrays(value: Any, label: str, names: Sequence[str], dtype: np.dtype[A
 
 def _table_of_array(name: str, array: Any, ids: Array | None = None) -> ArrayTable:
     """A table of one column, which has the rows of an array; and of a second one, of ids."""
-    if not 0 < array.ndim <= _MOST_DIMS or 0 in array.shape[1:]:
+    row_bytes = math.prod(array.shape[1:]) * array.dtype.itemsize
+    if not 0 < array.ndim <= _MOST_DIMS or not row_bytes < 1 << 31 or 0 in array.shape[1:]:
         raise ValueError(
             f"{name} has shape {array.shape}: it must be (rows, columns), or a vector, or have "
-            f"more dimensions, none of them empty"
+            f"more dimensions, none of them empty, and rows of less than 2 GiB"
         )
     return ArrayTable(name, [array] if ids is None else [array, ids], of="row")
 
