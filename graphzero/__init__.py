@@ -33,7 +33,7 @@ from graphzero.sampling.sampler import NeighborSampler, Subgraph
 from graphzero.store.format import BFLOAT16
 
 if TYPE_CHECKING:
-    from graphzero.api import build, from_ogb, reorder
+    from graphzero.api import build, drop_attribute, from_ogb, reorder, set_attribute, set_split
     from graphzero.ingest.link_split import LinkSplit
     from graphzero.ingest.options import Source
     from graphzero.loader.link_dataset import LinkNeighborDataset
@@ -89,6 +89,7 @@ __all__ = [
     "WalkDataset",
     "WalkLoader",
     "build",
+    "drop_attribute",
     "from_ogb",
     "get_include",
     "infer",
@@ -96,6 +97,8 @@ __all__ = [
     "pack",
     "profile",
     "reorder",
+    "set_attribute",
+    "set_split",
     "verify",
 ]
 
@@ -103,7 +106,10 @@ __all__ = [
 _LAZY = {
     name: module
     for module, names in {
-        "graphzero.api": ("build", "from_ogb", "reorder"),
+        "graphzero.api": (
+            *("build", "drop_attribute", "from_ogb", "reorder"),
+            *("set_attribute", "set_split"),
+        ),
         "graphzero.compat02": ("DataType", "convert_csv_to_gd", "convert_csv_to_gl"),
         "graphzero.ingest.link_split": ("LinkSplit",),
         "graphzero.ingest.options": ("Source",),

@@ -122,6 +122,7 @@ cdef extern from "graphzero/rng.h" nogil:
     uint64_t gz_key(gz_purpose purpose, uint64_t seed, uint64_t epoch, uint64_t batch)
     uint64_t gz_stream(uint64_t key, uint64_t item)
     uint64_t gz_draw(uint64_t stream, uint64_t i)
+    void gz_draw_bounded(uint64_t stream, uint64_t bound, int64_t *out, int64_t count)
     void gz_shuffle(uint64_t key, int64_t *ids, int64_t count)
 
 

@@ -1,4 +1,4 @@
-"""`build`, `reorder` and `from_ogb` write a dataset with `graphzero.ingest`, and open it."""
+"""`build`, `set_attribute`, `reorder` and others write a dataset, and open it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Any, Literal
 
 from graphzero import ingest
 from graphzero.graph.dataset import Dataset, open_dataset
+from graphzero.ingest.changes import Changes
 from graphzero.ingest.folder import once
 from graphzero.ingest.link_split import LinkSplit
 from graphzero.ingest.ogb import find_ogb
 from graphzero.ingest.options import BuildNotes, BuildOptions, check_memory_limit
 from graphzero.sampling.presample import Presample
+from graphzero.store.format import as_dtype
 from graphzero.store.manifest import EdgeType, Neighbors
 
 Order = Literal["hot", "input", "presample"]
@@ -209,6 +211,114 @@ def reorder(
     options: dict[str, Any] = {"neighbors": neighbors, "presample": presample}
     options |= {"memory_limit": memory_limit, "progress": progress}
     ingest.reorder_dataset(path, order, **options)
+    return open_dataset(path)
+
+
+def set_attribute(
+    path: str | os.PathLike[str],
+    name: str,
+    value: Any,
+    *,
+    of: str | EdgeType | None = None,
+    dtype: Any = None,
+    id_column: str | int | Literal[False] | None = None,
+    memory_limit: int | str = "2GB",
+    progress: bool = False,
+) -> Dataset:
+    """Gives the nodes or edges of a dataset an attribute, without a build, and opens it.
+
+    An earlier attribute of this name is replaced, in one step. One file is written, in the stored
+    order; processes that have the dataset open keep what they have.
+
+    Parameters
+    ----------
+    path : path-like
+        Folder of the dataset.
+    name : str
+        "x" are the features of nodes, "y" their labels.
+    value : path, array, tensor, table, iterator, Source or FeatureStore
+        A row for each node in the user's ids, or for each edge of the edge list that was built.
+        What `build` takes for attributes, and what `infer` returns, or its file.
+    of : str or tuple, optional
+        Of a typed graph: the node type or edge type. Of others, "node", the default, or "edge".
+    dtype : dtype-like, optional
+        To store it in, such as "float16".
+    id_column : str, int or False, optional
+        Of a table of nodes, as in `build`.
+    memory_limit : int or str
+        As in `build`.
+    progress : bool
+        Whether to show progress on stderr.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    ValueError
+        If the value does not fit; if neighbours are sampled by the attribute, which takes a build;
+        or if the edges of the edge list are not known: it was built without ``edge_ids=True``,
+        edges were merged, or `LinkSplit` has held some out.
+    OSError
+        With errno and path: no dataset, no disk space, or a build is writing to the folder.
+    """
+    how = {"of": of, "dtype": dtype, "id_column": id_column, "memory_limit": memory_limit}
+    return change(path, attributes={name: value}, progress=progress, **how)
+
+
+def drop_attribute(
+    path: str | os.PathLike[str], name: str, *, of: str | EdgeType | None = None
+) -> Dataset:
+    """Removes an attribute of nodes or edges, and opens the dataset; see `set_attribute`."""
+    return change(path, of=of, drop_attributes=[name])
+
+
+def set_split(
+    path: str | os.PathLike[str],
+    name: str,
+    value: Any,
+    *,
+    of: str | EdgeType | None = None,
+    memory_limit: int | str = "2GB",
+    progress: bool = False,
+) -> Dataset:
+    """Sets a split of nodes or edges, or removes it if the value is None, and opens the dataset.
+
+    Parameters
+    ----------
+    path, name, of, memory_limit, progress
+        As in `set_attribute`.
+    value : path, array, tensor, table, Source or None
+        The user's ids of its nodes, positions in the edge list, or a mask, as in `build`.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    IndexError
+        If a node or an edge does not exist.
+    ValueError, OSError
+        As in `set_attribute`.
+    """
+    what = {"drop_splits": [name]} if value is None else {"splits": {name: value}}
+    return change(path, of=of, memory_limit=memory_limit, progress=progress, **what)
+
+
+def change(
+    path: str | os.PathLike[str],
+    *,
+    dtype: Any = None,
+    memory_limit: int | str = "2GB",
+    progress: bool = False,
+    **changes: Any,
+) -> Dataset:
+    """Sets and drops `Changes` in one step, or waits for the rank that does; opens the dataset."""
+    check_memory_limit(memory_limit)
+    wanted = Changes(dtype=None if dtype is None else as_dtype(dtype), **changes)
+    once(path, partial(ingest.change_dataset, path, wanted, memory_limit, progress))
     return open_dataset(path)
 
 

@@ -25,6 +25,9 @@ def test_streams_and_draws_follow_the_documented_rule(key, item):
     assert stream == reference.stream(key, item)
     expected = [reference.draw(stream, i) for i in range(5)]
     assert _core.draws(stream, 5).tolist() == expected
+    bound = 1 + item % 2**40
+    below = [draw * bound >> 64 for draw in expected[:4]]
+    assert _core.draws_below(stream, bound, 2, 2).reshape(-1).tolist() == below
 
 
 @given(WORDS, WORDS, WORDS)

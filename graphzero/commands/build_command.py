@@ -64,13 +64,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--features FILE", "as --edges")
     add("--labels FILE", "as --edges")
-    splits = {"dest": "splits", "action": "append", "default": [], "type": _as_pair}
+    splits = {"dest": "splits", "action": "append", "default": [], "type": as_pair}
     add("--split NAME=FILE", "node ids of a split; may be repeated", **splits)
     add(
         "--id-column COL",
         "node ids in tables of features and labels, by name or position; 'none' if they are in the "
         "order of the nodes (default: the column named id, node_id, node, nid, vertex)",
-        type=_as_column_or_none,
+        type=as_column_or_none,
     )
     add("--undirected", "store both directions", dest="directed", action="store_false")
     add("--num-nodes N", "number of nodes (default: from the files)")
@@ -99,8 +99,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = partial(add_option, group)
     add("--src COL", "column of the sources")
     add("--dst COL", "column of the targets")
-    add("--weight COL", "'none' for no weights", type=_as_column_or_none)
-    add("--timestamp COL", "'none' for no times", type=_as_column_or_none)
+    add("--weight COL", "'none' for no weights", type=as_column_or_none)
+    add("--timestamp COL", "'none' for no times", type=as_column_or_none)
     text = "column to store as an attribute of the edges, by name; may be repeated"
     add("--edge-attr COL", text, dest="edge_attrs", action="append", type=str)
     options = {"action": argparse.BooleanOptionalAction, "default": "auto"}
@@ -129,7 +129,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _as_pair(text: str, what: str = "NAME=FILE, such as train=train.npy") -> tuple[str, str]:
+def as_pair(text: str, what: str = "NAME=FILE, such as train=train.npy") -> tuple[str, str]:
+    """The two texts around an equals sign; `what` is the form, for messages."""
     name, equals, value = text.partition("=")
     if not (name and equals and value):
         raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
@@ -140,10 +141,10 @@ def _as_coalesce(text: str) -> str | dict[str, str]:
     """``"sum"``, or ``"edge_weight=sum,edge_time=min"`` by attribute, as `coalesce=` takes it."""
     if "=" not in text:
         return text
-    return dict(_as_pair(each, "NAME=AGG, such as weight=sum") for each in text.split(","))
+    return dict(as_pair(each, "NAME=AGG, such as weight=sum") for each in text.split(","))
 
 
-def _as_column_or_none(text: str) -> str | int | bool:
+def as_column_or_none(text: str) -> str | int | bool:
     """A column; False for ``"none"``."""
     return False if text == "none" else as_column(text)
 

@@ -59,6 +59,16 @@ def draws(uint64_t stream, int64_t count):
     return np.asarray(out)
 
 
+def draws_below(uint64_t stream, int64_t bound, int64_t rows, int64_t columns):
+    """Draws of a stream, uniform below a bound that is above 0, (rows, columns) int64."""
+    out = empty((rows, columns), np.int64)
+    cdef int64_t[:, ::1] view = out
+    if rows * columns:
+        with nogil:
+            gz_draw_bounded(stream, bound, &view[0, 0], rows * columns)
+    return out
+
+
 def permutation(int64_t count, uint64_t key):
     """Uniform permutation of range(count), (count,) int64; depends on the key alone."""
     ids = np.arange(count, dtype=np.int64)

@@ -1,6 +1,14 @@
 """The build of datasets, and the change of their order."""
 
 from graphzero.ingest.build import build_dataset, reorder_dataset, write_dataset
+from graphzero.ingest.changes import Changes, change_dataset
 from graphzero.ingest.options import BuildOptions
 
-__all__ = ["BuildOptions", "build_dataset", "reorder_dataset", "write_dataset"]
+__all__ = [
+    "BuildOptions",
+    "Changes",
+    "build_dataset",
+    "change_dataset",
+    "reorder_dataset",
+    "write_dataset",
+]

@@ -589,17 +589,23 @@ def _verify_files(folder: Path, manifest: Manifest, progress: Progress) -> None:
             verify_file(file, advance)
 
 
+def stored_orders(folder: Path, manifest: Manifest) -> dict[str, NodeOrder]:
+    """The order of the nodes of each type in the files of a dataset."""
+    orders: dict[str, NodeOrder] = {}
+    for name, nodes in manifest.nodes.items():
+        file = nodes.ids if manifest.is_typed else manifest.edges[EDGES].graph
+        path = None if file is None else file.resolve(folder)
+        orders[name] = stored.open_stored_order(path, nodes.num_nodes)
+    return orders
+
+
 def _write_reordered(
     folder: Path, earlier: Manifest, options: WriteOptions, staged: list[FileWriter]
 ) -> Manifest:
     """Writes every file that changes, adds it to `staged`, and returns the new manifest."""
     _verify_files(folder, earlier, options.progress)
     manifest = replace(earlier, neighbors=options.neighbors, out_graph=None)
-    orders: dict[str, NodeOrder] = {}
-    for name, nodes in earlier.nodes.items():
-        file = nodes.ids if earlier.is_typed else earlier.edges[EDGES].graph
-        path = None if file is None else file.resolve(folder)
-        orders[name] = stored.open_stored_order(path, nodes.num_nodes)
+    orders = stored_orders(folder, earlier)
     graphs: dict[EdgeType, stored.StoredGraph] = {}
     for edge_type, edges in earlier.edges.items():
         ends = orders[edge_type[0]], orders[edge_type[2]]

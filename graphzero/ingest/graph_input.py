@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from graphzero.errors import FormatError
 from graphzero.ingest.edges import EdgeInput, EdgeList, IdBound, open_edges
 from graphzero.ingest.id_map import MappedTable, NodeIds, split_nodes
@@ -91,6 +93,12 @@ def naming(what: str | EdgeType) -> Iterator[None]:
         raise kind(f"{label}: {error}") from error
 
 
+def check_split_name(name: Any) -> None:
+    """Raises a ValueError for a name that a split cannot have."""
+    if not isinstance(name, str) or not _SPLIT_NAME.fullmatch(name):
+        raise ValueError(f"split name {name!r} has other characters than A-Z a-z 0-9 _ -")
+
+
 # Opening
 
 
@@ -113,8 +121,7 @@ def open_graph_input(options: BuildOptions) -> GraphInput:
         options = replace(options, edge_splits=None)
     node_types, edge_types, splits, edge_splits = by_type(options)
     for name in (*(options.splits or ()), *(options.edge_splits or ())):
-        if not isinstance(name, str) or not _SPLIT_NAME.fullmatch(name):
-            raise ValueError(f"split name {name!r} has other characters than A-Z a-z 0-9 _ -")
+        check_split_name(name)
     wanted = merge_options(edge_types, options.coalesce, options.drop_self_loops, options.reverse)
     nodes: dict[str, NodeInput] = {}
     for name, content in node_types.items():
@@ -236,24 +243,38 @@ def _open_nodes(
     for attribute, value in content.items():
         if attribute == "num_nodes" or value is None:
             continue
-        check_attribute_name(attribute, "node")
-        rows = found[attribute] = open_attribute(
+        found[attribute] = open_node_attribute(
             value,
             attribute,
             dtype if attribute == "x" else None,
-            of="node",
             label=labels.get(attribute, ""),
             id_column=options.id_column,
-            text_ids=options.maps_ids,
+            maps_ids=options.maps_ids,
         )
-        if options.maps_ids and rows.in_order:
-            raise ValueError(
-                f"{rows.name}: its rows have no node ids, and with ids='map' nodes are numbered by "
-                f"their sorted ids. Give attribute {attribute!r} as a table with a column of node "
-                f"ids, such as a CSV or Parquet file; or number the nodes yourself, and build with "
-                f"ids='dense'"
-            )
     return NodeInput(found, splits, None if count is None else checked_count(count))
+
+
+def open_node_attribute(
+    value: Any,
+    attribute: str,
+    dtype: np.dtype[Any] | None,
+    *,
+    label: str = "",
+    id_column: Any = None,
+    maps_ids: bool,
+) -> Rows:
+    """A named attribute of nodes, whose rows have ids where ids are mapped."""
+    check_attribute_name(attribute, "node")
+    how = {"label": label, "id_column": id_column, "text_ids": maps_ids}
+    rows = open_attribute(value, attribute, dtype, of="node", **how)
+    if maps_ids and rows.in_order:
+        raise ValueError(
+            f"{rows.name}: its rows have no node ids, and with ids='map' nodes are numbered by "
+            f"their sorted ids. Give attribute {attribute!r} as a table with a column of node "
+            f"ids, such as a CSV or Parquet file; or number the nodes yourself, and build with "
+            f"ids='dense'"
+        )
+    return rows
 
 
 def _open_edges(content: Any, options: BuildOptions) -> tuple[EdgeInput, dict[str, Rows]]:
@@ -450,16 +471,17 @@ def id_sources(given: GraphInput) -> list[tuple[Table, list[tuple[Column, str]]]
     return found
 
 
+def mapped_rows(rows: Rows, ids: NodeIds) -> Rows:
+    """Rows with nodes in place of the user's ids."""
+    table = MappedTable(rows.table, {column.index: ids for column in rows.keys})
+    return rows.with_ids(table, len(ids.table), ids.table.shown)
+
+
 def with_nodes(given: GraphInput, ids: Mapping[str, NodeIds]) -> GraphInput:
     """The input with nodes in place of the user's ids."""
-
-    def rows_of(rows: Rows, of: NodeIds) -> Rows:
-        table = MappedTable(rows.table, {column.index: of for column in rows.keys})
-        return rows.with_ids(table, len(of.table), of.table.shown)
-
     nodes = {
         name: NodeInput(
-            {key: rows_of(rows, ids[name]) for key, rows in one.attributes.items()},
+            {key: mapped_rows(rows, ids[name]) for key, rows in one.attributes.items()},
             {key: split_nodes(value, ids[name], key) for key, value in one.splits.items()},
             len(ids[name].table) or None,
         )

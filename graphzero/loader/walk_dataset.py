@@ -174,10 +174,11 @@ class WalkDataset(SeedDataset):
             (NODES, "pos_rw"): self._windows(repeat_last(csr.to_user(walks, 1)))
         }
         if self.num_negative_samples:
-            random = np.random.Generator(np.random.Philox(negatives_key(seed, epoch, batch)))
-            drawn = random.integers(
+            drawn = _core.draws_below(
+                negatives_key(seed, epoch, batch),
                 self.dataset.num_nodes,
-                size=(count * self.num_negative_samples, self.walk_length),
+                count * self.num_negative_samples,
+                self.walk_length,
             )
             drawn[:, 0] = np.repeat(starts, self.walks_per_node * self.num_negative_samples)
             fields[NODES, "neg_rw"] = self._windows(drawn)

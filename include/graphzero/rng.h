@@ -62,6 +62,9 @@ typedef enum gz_purpose {
 /* The key of all draws for one purpose in one batch. */
 uint64_t gz_key(gz_purpose purpose, uint64_t seed, uint64_t epoch, uint64_t batch);
 
+/* Fills out[0 .. count) with draws of a stream, uniform on [0, bound), bound > 0. */
+void gz_draw_bounded(uint64_t stream, uint64_t bound, int64_t *out, int64_t count);
+
 /* Permutes ids[0 .. count) uniformly (Fisher, Yates; Durstenfeld's form). */
 void gz_shuffle(uint64_t key, int64_t *ids, int64_t count);
 
