@@ -21,7 +21,7 @@ import graphzero as gz
 from graphzero import _core
 from graphzero.graph import dataset as dataset_module
 from graphzero.ingest import build as build_module
-from graphzero.ingest import build_dataset, folder, reorder_dataset
+from graphzero.ingest import Changes, build_dataset, change_dataset, folder, reorder_dataset
 from graphzero.ingest.options import Progress
 from graphzero.store import atomic as disk_space
 from graphzero.store import manifest as manifest_module
@@ -115,10 +115,15 @@ class Stop(BaseException):
     """Stands for a kill: nothing that the package does may catch it for good."""
 
 
+ROWS = np.ones(NODES)
 STEPS = ["first seal", "last seal", "before the manifest", "after the manifest", "one rename"]
 WORK: dict[str, Any] = {  # and how many files it writes
     "build": (lambda folder: build_version(folder, 2), 9),
     "reorder": (lambda folder: reorder_dataset(folder, "input"), 6),
+    "set": (
+        lambda folder: change_dataset(folder, Changes(attributes=dict.fromkeys("xy", ROWS))),
+        2,
+    ),
 }
 
 
