@@ -347,7 +347,7 @@ class Own(Session):
         loader = DataLoader(self.batches, batch_size=None, num_workers=workers, collate_fn=collate)
         waited = 0.0
         before = self.machine.read_counters(self.folder)
-        with self.timed():
+        with self.machine.PeakAnonymous() as anonymous, self.timed():
             requested = time.perf_counter()
             for batch in loader:
                 waited += time.perf_counter() - requested
@@ -360,7 +360,8 @@ class Own(Session):
         names = ("n_id", "edge_index", *(("x", "y") if rows else ()))
         batch = last if rows else last.subgraph
         arrays = {name: self.np.asarray(getattr(batch, name)) for name in names} if out else {}
-        return {"waited": waited, **self._cost(cost), **self._saved(out, **arrays)}
+        cost = self._cost(cost, anonymous)
+        return {"waited": waited, **cost, **self._saved(out, **arrays)}
 
     def rows(
         self,
@@ -391,16 +392,18 @@ class Own(Session):
         read = 0
         last: Any = None
         before = self.machine.read_counters(self.folder)
-        with self.timed():
+        with self.machine.PeakAnonymous() as anonymous, self.timed():
             for _ in range(count):
                 del last
                 last = next(self.batches)
                 read += len(last[0])
         cost = self.machine.read_counters(self.folder).since(before)
-        true = self.np.load(nodes, mmap_mode="r")[last[0]]
-        if not self.np.array_equal(last[1], self.inputs.feature_rows(true, last[1].shape[1])):
-            raise ValueError("a row that is not its node's")
-        return {"work": count, "rows": read, **self._cost(cost)}
+        true = self.np.load(nodes, mmap_mode="r")
+        for begin in range(0, len(last[0]), 1024):  # memory is limited
+            ids, found = (part[begin : begin + 1024] for part in last)
+            if not self.np.array_equal(found, self.inputs.feature_rows(true[ids], found.shape[1])):
+                raise ValueError("a row that is not its node's")
+        return {"work": count, "rows": read, **self._cost(cost, anonymous)}
 
     def _loader_rows(self, seeds: Any, nodes: str, prefetch: Any) -> Iterator[Any]:
         from torch.utils.data import DataLoader
@@ -433,11 +436,11 @@ class Own(Session):
     def _prefetch(self, fields: dict[str, Any] | None) -> Any:
         return None if fields is None else self.gz.Prefetch(**fields)
 
-    def _cost(self, cost: Any) -> dict[str, Any]:
+    def _cost(self, cost: Any, anonymous: Any) -> dict[str, Any]:
         return {
             "read_bytes": cost.read_bytes,
             "major_faults": cost.major_faults,
-            "anonymous": self.machine.anonymous_bytes(),
+            "anonymous": anonymous.peak,
         }
 
     def _step_of(self, train: dict[str, Any], layers: int) -> Any:
