@@ -33,7 +33,15 @@ from graphzero.sampling.sampler import NeighborSampler, Subgraph
 from graphzero.store.format import BFLOAT16
 
 if TYPE_CHECKING:
-    from graphzero.api import build, drop_attribute, from_ogb, reorder, set_attribute, set_split
+    from graphzero.api import (
+        append,
+        build,
+        drop_attribute,
+        from_ogb,
+        reorder,
+        set_attribute,
+        set_split,
+    )
     from graphzero.ingest.link_split import LinkSplit
     from graphzero.ingest.options import Source
     from graphzero.loader.link_dataset import LinkNeighborDataset
@@ -88,6 +96,7 @@ __all__ = [
     "TypedMiniBatch",
     "WalkDataset",
     "WalkLoader",
+    "append",
     "build",
     "drop_attribute",
     "from_ogb",
@@ -107,7 +116,7 @@ _LAZY = {
     name: module
     for module, names in {
         "graphzero.api": (
-            *("build", "drop_attribute", "from_ogb", "reorder"),
+            *("append", "build", "drop_attribute", "from_ogb", "reorder"),
             *("set_attribute", "set_split"),
         ),
         "graphzero.compat02": ("DataType", "convert_csv_to_gd", "convert_csv_to_gl"),

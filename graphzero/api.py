@@ -322,6 +322,57 @@ def change(
     return open_dataset(path)
 
 
+def append(
+    path: str | os.PathLike[str],
+    edges: Any = None,
+    *,
+    nodes: Mapping[str, Any] | None = None,
+    memory_limit: int | str = "2GB",
+    progress: bool = False,
+) -> Dataset:
+    """Adds edges and nodes to a dataset, and opens it.
+
+    The dataset is then that of one build of all edges and nodes, earlier ones first, but for the
+    order of nodes: new ones stand behind the others, until `reorder` puts them where they belong.
+    Neighbour lists are copied, and what is new is put in between; nothing is sorted again. The new
+    files replace the old ones in one step; processes that have the dataset open keep the old files.
+
+    Parameters
+    ----------
+    path : path-like
+        Folder of the dataset. Its disk needs room for a second copy of the files that change.
+    edges : as in `build`, optional
+        New edges with every attribute that the stored ones have; of a typed graph, by edge type.
+        Their positions follow those of the stored edges.
+    nodes : dict, optional
+        Every attribute that the stored nodes have, with rows for new nodes, whose ids follow those
+        of the stored ones; "num_nodes" says how many they are if there are no attributes. Of a
+        typed graph, by node type. Default: nodes without attributes are counted by the edges.
+    memory_limit : int or str
+        As in `build`.
+    progress : bool
+        Whether to show progress on stderr.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    FormatError
+        If a file is damaged.
+    ValueError
+        Naming the file, the line and the wrong text; if an attribute is missing, or is not stored;
+        or if more was done with the edges than to store them: parallel edges or self-loops were
+        merged or dropped, or `LinkSplit` has held some out.
+    OSError
+        With errno and path: no dataset, no disk space, or a build is writing to the folder.
+    """
+    check_memory_limit(memory_limit)
+    once(path, partial(ingest.append_dataset, path, edges, nodes, memory_limit, progress))
+    return open_dataset(path)
+
+
 def from_ogb(
     path: str | os.PathLike[str],
     out: str | os.PathLike[str],

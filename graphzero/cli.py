@@ -25,7 +25,7 @@ from graphzero.commands.parsing import (
 
 # Each is a module of `graphzero.commands`; in the order of the help.
 _COMMANDS = (
-    *("build", "import", "set", "reorder", "pack", "info"),
+    *("build", "import", "append", "set", "reorder", "pack", "info"),
     *("verify", "tune", "train", "infer", "report", "demo"),
 )
 

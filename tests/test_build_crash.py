@@ -20,8 +20,8 @@ import small_memory
 import graphzero as gz
 from graphzero import _core
 from graphzero.graph import dataset as dataset_module
-from graphzero.ingest import build as build_module
 from graphzero.ingest import Changes, build_dataset, change_dataset, folder, reorder_dataset
+from graphzero.ingest import build as build_module
 from graphzero.ingest.options import Progress
 from graphzero.store import atomic as disk_space
 from graphzero.store import manifest as manifest_module

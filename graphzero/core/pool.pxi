@@ -1,7 +1,7 @@
 # Arrays over memory that comes from a pool.
 
 cdef enum:
-    LEAST_POOLED_BYTES = 1 << 18  # smaller arrays: malloc reuses memory by itself
+    LEAST_POOLED_BYTES = 1 << 17  # malloc maps larger arrays anew, and reuses smaller ones
     MOST_IDLE_BYTES = 1 << 28
 
 cdef gz_pool _pool

@@ -128,6 +128,42 @@ def _type_of(manifest: Manifest, of: Any) -> str | EdgeType:
     raise ValueError(f"of={of!r} is no type of nodes or edges: there are {there}")
 
 
+def stored_ids(folder: Path, table: NodeTable) -> NodeIds | None:
+    """The user's ids of the nodes of a type, where these are not their numbers."""
+    if table.id_map is None:
+        return None
+    of_users = IdTable(table.id_map.resolve(folder))
+    close_with_build(of_users.close)
+    found = NodeIds(is_text=of_users.is_text)
+    found.table = of_users
+    return found
+
+
+def require_positions(folder: Path, table: EdgeTable) -> None:
+    """Refuses edges that are not found by their positions in the edge list.
+
+    Raises
+    ------
+    ValueError
+        Saying why.
+    """
+    why = ""
+    if read_header(table.graph.resolve(folder)).find("edge_ids") is None:
+        why = f"the positions of edges are not stored: {_AGAIN} with edge_ids=True"
+    elif table.changes is not None and (table.changes.num_merged or table.changes.symmetric):
+        why = f"edges were merged, and their attributes would have to be: {_AGAIN}"
+    elif has_link_split(folder, table):
+        why = f"edges were held out by a LinkSplit: {_AGAIN}"
+    if why:
+        raise ValueError(f"{why}, with this attribute or split")
+
+
+def has_link_split(folder: Path, table: EdgeTable) -> bool:
+    """Whether a `LinkSplit` has held out edges."""
+    headers = (read_header(entry.resolve(folder)) for entry in table.splits.values())
+    return any(header.find("source") is not None for header in headers)
+
+
 @dataclass
 class _Change:
     """One change of a dataset, whose lock this process has."""
@@ -206,12 +242,7 @@ class _Change:
         attributes = self._changed(table.attributes, "attribute")
         splits = self._changed(table.splits, "split")
         num_classes = table.num_classes if "y" in attributes else None
-        ids = None
-        if table.id_map is not None:
-            of_users = IdTable(table.id_map.resolve(self.folder))
-            close_with_build(of_users.close)
-            ids = NodeIds(is_text=of_users.is_text)
-            ids.table = of_users
+        ids = stored_ids(self.folder, table)
         order = stored_orders(self.folder, self.manifest)[key]
         for name, value in self.changes.attributes.items():
             self._check_name(name, "node")
@@ -269,7 +300,7 @@ class _Change:
         splits = self._changed(table.splits, "split")
         graph = table.graph.resolve(self.folder)
         if self.changes.attributes or self.changes.splits:
-            self._check_positions(table)
+            require_positions(self.folder, table)
         for name, value in self.changes.attributes.items():
             self._check_name(name, "edge")
             rows = open_attribute(value, name, self.changes.dtype, of="edge")
@@ -286,19 +317,3 @@ class _Change:
         for name, value in self.changes.splits.items():
             splits[name] = self._split(key, name, value, table.num_input_edges, "edge")
         return replace(table, attributes=attributes, splits=splits)
-
-    def _check_positions(self, table: EdgeTable) -> None:
-        """Refuses edges that are not found by their positions in the edge list."""
-        why = ""
-        changes = table.changes
-        if read_header(table.graph.resolve(self.folder)).find("edge_ids") is None:
-            why = f"the positions of edges are not stored: {_AGAIN} with edge_ids=True"
-        elif changes is not None and (changes.num_merged or changes.symmetric):
-            why = f"edges were merged, and their attributes would have to be: {_AGAIN}"
-        elif any(
-            read_header(entry.resolve(self.folder)).find("source") is not None
-            for entry in table.splits.values()
-        ):
-            why = f"edges were held out by a LinkSplit: {_AGAIN}"
-        if why:
-            raise ValueError(f"{why}, with this attribute or split")

@@ -149,7 +149,7 @@ def graph_layout(edges: EdgeList, owners: NodeOrder, neighbors: NodeOrder | None
         ("indptr", id_dtype(count + 1), num_nodes + 1),
         ("indices", ids, count),
     ]
-    for name, dtype in _payload_dtypes(edges).items():
+    for name, dtype in payload_dtypes(edges).items():
         arrays.append((name, dtype, count))
         if name == "weights":
             arrays.append(("cum_weights", "<f8", count))
@@ -168,7 +168,8 @@ def graph_layout(edges: EdgeList, owners: NodeOrder, neighbors: NodeOrder | None
     )
 
 
-def _payload_dtypes(edges: EdgeList) -> dict[str, np.dtype[Any]]:
+def payload_dtypes(edges: EdgeList) -> dict[str, np.dtype[Any]]:
+    """What entries have besides their ends, by section of the file."""
     dtypes: dict[str, np.dtype[Any]] = {}
     if edges.with_edge_ids:
         dtypes["edge_ids"] = id_dtype(edges.num_input_edges)
@@ -179,11 +180,11 @@ def _payload_dtypes(edges: EdgeList) -> dict[str, np.dtype[Any]]:
     return dtypes
 
 
-def _entries(
+def entries(
     edges: EdgeList, begin: int, end: int, owners: NodeOrder, neighbors: NodeOrder
 ) -> tuple[npt.NDArray[np.uint64], tuple[npt.NDArray[Any], ...]]:
     """Keys owner << 32 | neighbor, in stored ids, of some records, and their payload."""
-    names = [_COLUMNS[name] for name in _payload_dtypes(edges)]
+    names = [_COLUMNS[name] for name in payload_dtypes(edges)]
     if edges.node_times is not None:
         names.remove("time")
     owner, neighbor, *payload = edges.read(begin, end, *edges.ends, *names)
@@ -223,11 +224,11 @@ def _write_lists(
     file: FileWriter,
     sorter: sort.EdgeSorter,
     names: list[str],
-    time_order: _TimeOrderWriter,
+    time_order: TimeOrderWriter,
     advance: Advance,
 ) -> None:
     """Writes the sorted entries, their payload of these names, and the sections derived from it."""
-    sums, done, node = _ListSums(), 0, 0
+    sums, done, node = ListSums(), 0, 0
     size = min(_CHUNK, time_order.most_entries) if "times" in names else _CHUNK
     for keys, payload in sort.sorted_pieces(sorter, size):
         node = _write_indptr(file, keys, done, node, int(keys[-1] >> _HALF) + 1)
@@ -274,18 +275,18 @@ def write_graph(
     FileWriter
         Sealed, not yet published.
     """
-    dtypes = _payload_dtypes(edges)
+    dtypes = payload_dtypes(edges)
     time_memory = memory // 4 if edges.has_times else 0  # for the order of each list by time
     memory -= time_memory
     run = sort.run_length(list(dtypes.values()), memory // 2 if edges.needs_mirrors else memory)
     sorter = sort.EdgeSorter(path.parent, list(dtypes.values()), memory)
     with sealed_file(path, graph_layout(edges, owners, neighbors)) as file:
-        time_order = _TimeOrderWriter(file, path.parent, time_memory)
+        time_order = TimeOrderWriter(file, path.parent, time_memory)
         with progress.phase("sorting edges", edges.num_records, "edges") as advance:
             for begin in range(0, edges.num_records, run):
                 end = min(begin + run, edges.num_records)
                 sorter.spill()
-                keys, payload = _entries(edges, begin, end, owners, neighbors or owners)
+                keys, payload = entries(edges, begin, end, owners, neighbors or owners)
                 sorter.add(keys, payload)
                 advance(end - begin)
         edges.close()
@@ -305,7 +306,7 @@ def _list_begins(sources: npt.NDArray[np.uint64]) -> npt.NDArray[np.intp]:
 # Sums of weights
 
 
-class _ListSums:
+class ListSums:
     """Sums each list separately, entry by entry in float64; lists may span pieces.
 
     One running sum over all lists, minus its value at the start of each list, would be faster but
@@ -363,7 +364,7 @@ def _order_lists(
     return order
 
 
-class _TimeOrderWriter:
+class TimeOrderWriter:
     """Writes ``time_order``: each list sorted by time, equal times in the order of the list.
 
     The last list of a piece is sorted by itself, in runs, which are merged when its end is known.

@@ -158,6 +158,11 @@ class Rows:
         found.table, found._count, found.user_id = table, count, user_id
         return found
 
+    def converted(self, dtype: np.dtype[Any]) -> Rows:
+        """The same rows in another dtype, as the constructor has it."""
+        key = self.keys[0].index if self.keys else None
+        return Rows(self.table, self._values, key=key, vector=self.vector, dtype=dtype)
+
     def with_replaced(self, replaced: Any) -> Rows:
         """The same rows, some of which ``replaced.into(rows, begin)`` replaces."""
         if replaced is None:

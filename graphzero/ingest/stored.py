@@ -31,7 +31,7 @@ _CHUNK = 1 << 16
 Array = npt.NDArray[Any]
 
 
-def _map(path: Path, header: Header, name: str, count: int) -> Array:
+def map_section(path: Path, header: Header, name: str, count: int) -> Array:
     """A section that must be there, with so many elements."""
     section = header.find(name)
     if section is None:
@@ -80,13 +80,13 @@ class StoredGraph:
         FormatError
             If the file has none, or one is out of range.
         """
-        ids = _map(self.path, self.header, "edge_ids", self.header.width)[begin:end]
+        ids = map_section(self.path, self.header, "edge_ids", self.header.width)[begin:end]
         return _checked(self.path, ids.astype(np.int64), self.header.num_input_edges)
 
     def edges(self) -> EdgeList:
         """Every entry of the neighbour lists as an edge, in stored order, in the user's ids."""
         header, is_incoming = self.header, bool(self.header.flags & FLAG_INCOMING)
-        indptr = _map(self.path, header, "indptr", header.num_nodes + 1)
+        indptr = map_section(self.path, header, "indptr", header.num_nodes + 1)
 
         def owners(begin: int, end: int) -> Array:
             entries = np.arange(begin, end, dtype=indptr.dtype)
@@ -114,7 +114,7 @@ class StoredGraph:
 
     def _entries(self, name: str) -> ReadColumn:
         """A section that has a value for each entry of the lists."""
-        values = _map(self.path, self.header, name, self.header.width)
+        values = map_section(self.path, self.header, name, self.header.width)
 
         def read(begin: int, end: int) -> Array:
             require_whole(values)
@@ -154,7 +154,7 @@ def open_stored_order(path: Path | None, num_nodes: int) -> NodeOrder:
     name = "node_ids" if header.kind == "graph" else "rows"
     if header.kind == "graph" and header.find(name) is None:
         return NodeOrder(num_nodes)
-    ids, rank = (_map(path, header, section, num_nodes) for section in (name, "node_rank"))
+    ids, rank = (map_section(path, header, section, num_nodes) for section in (name, "node_rank"))
     return NodeOrder(num_nodes, ids, rank)
 
 
@@ -195,7 +195,7 @@ def open_stored_split(path: Path) -> Array:
         If the file is damaged.
     """
     header = read_header(path)
-    ids = _map(path, header, "rows", header.num_nodes)
+    ids = map_section(path, header, "rows", header.num_nodes)
     if ids.dtype != np.int64:
         raise FormatError(f"{path} does not hold a split: build the dataset again")
     return ids
@@ -212,10 +212,10 @@ def open_stored_array(path: Path, num_rows: int, ids: Array | None = None) -> Ro
     header = read_header(path)
     if header.num_nodes != num_rows:
         raise FormatError(f"{path} does not have {num_rows} rows: build the dataset again")
-    rows = _map(path, header, "rows", num_rows * header.width)
+    rows = map_section(path, header, "rows", num_rows * header.width)
     row_shape: tuple[int, ...] = () if header.flags & FLAG_VECTOR else (header.width,)
     if (shape := header.find("row_shape")) is not None:
-        row_shape = tuple(_map(path, header, "row_shape", shape.count).tolist())
+        row_shape = tuple(map_section(path, header, "row_shape", shape.count).tolist())
         if math.prod(row_shape) != header.width:
             raise FormatError(f"{path}: section 'row_shape' does not fit its rows: build it again")
     return rows_of_array(os.fspath(path), rows.reshape(num_rows, *row_shape), ids)
@@ -235,7 +235,7 @@ def open_stored_rows(path: Path, order: NodeOrder) -> Rows:
     rank = header.find("node_rank")
     if rank is None:
         return open_stored_array(path, order.num_nodes)
-    ranks = _map(path, header, "node_rank", rank.count)
+    ranks = map_section(path, header, "node_rank", rank.count)
     if order.node_rank is None or not all(
         np.array_equal(ranks[at : at + _CHUNK], order.node_rank[at : at + _CHUNK])
         for at in range(0, max(len(ranks), order.num_nodes), _CHUNK)

@@ -1,0 +1,49 @@
+"""``graphzero append``."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from functools import partial
+from typing import Any
+
+from graphzero.commands.build_command import as_pair, read_description
+from graphzero.commands.parsing import add_option, print_built, shows_progress
+
+HELP = "add edges and nodes to a dataset, without a build"
+EXAMPLES = """\
+  graphzero append data/ --edges new_edges.csv
+  graphzero append data/ --edges new_edges.npy --node x=new_x.npy --node y=new_y.npy
+  graphzero append data/ --from more.toml
+"""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds its options."""
+    add = partial(add_option, parser)
+    add("dir", "folder of the dataset; its disk needs room for a second copy of what changes")
+    add("--edges FILE", "as of graphzero build")
+    pair = partial(as_pair, what="NAME=FILE, such as x=new_x.npy")
+    options = {"dest": "nodes", "action": "append", "default": [], "type": pair}
+    add("--node NAME=FILE", "the rows of new nodes; may be repeated", **options)
+    text = "a .toml or .json file with 'edges' and 'nodes', as of graphzero build"
+    add("--from FILE", text, dest="description")
+    add("--memory-limit SIZE", "memory to use", default="2GB")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Appends to a dataset and prints a summary."""
+    from graphzero.api import append  # pyarrow takes long to import
+
+    started = time.perf_counter()
+    given: dict[str, Any] = {"edges": args.edges, "nodes": dict(args.nodes) or None}
+    if args.description is not None:
+        if args.edges is not None or args.nodes:
+            raise ValueError("with --from, the file says what is new: leave --edges and --node out")
+        given = read_description(args.description)
+        if unknown := sorted(given.keys() - {"edges", "nodes"}):
+            raise ValueError(f"{args.description}: {unknown[0]!r} is not for append")
+    progress = shows_progress(args)
+    append(args.dir, **given, memory_limit=args.memory_limit, progress=progress).close()
+    print_built(args.dir, (), started)
+    return 0

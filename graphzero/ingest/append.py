@@ -1,0 +1,645 @@
+"""New nodes and edges join a dataset: its files are copied, with what is new put in between.
+
+The stored lists keep their order: the entries of new edges are sorted alone, and each finds its
+place by a binary search in its list. New nodes stand at the end of the stored order.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphzero.errors import FormatError
+from graphzero.ingest import graph_input, lists, sort
+from graphzero.ingest.build import stored_orders
+from graphzero.ingest.changes import has_link_split, stored_ids
+from graphzero.ingest.edges import EdgeList, IdBound, ReadColumn, read_edges
+from graphzero.ingest.folder import entry_of, folder_lock, recover, replace_dataset
+from graphzero.ingest.lists import NodeOrder
+from graphzero.ingest.options import BuildOptions, Progress, WriteOptions
+from graphzero.ingest.rows import Rows, as_numbers, count_classes, open_attribute
+from graphzero.ingest.sources.tables import noting_inputs
+from graphzero.ingest.stored import StoredGraph, map_section, open_stored_array, open_stored_graph
+from graphzero.store.format import (
+    DTYPES,
+    FileWriter,
+    Header,
+    id_dtype,
+    layout,
+    read_header,
+    sealed_file,
+)
+from graphzero.store.manifest import (
+    EDGES,
+    NODES,
+    EdgeTable,
+    EdgeType,
+    FileEntry,
+    Manifest,
+    NodeTable,
+    SampledBy,
+    read_manifest,
+)
+from graphzero.units import parse_size
+
+Array = npt.NDArray[Any]
+_CHUNK = 1 << 20
+_PIECE_BYTES = 8 << 20
+_SEARCHED = 1 << 18  # entries whose places are looked for at once
+_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+
+
+def append_dataset(
+    path: str | os.PathLike[str],
+    edges: Any = None,
+    nodes: Mapping[str, Any] | None = None,
+    memory_limit: int | str = "2GB",
+    progress: bool = False,
+) -> Manifest:
+    """`graphzero.append` in any memory limit, which does not open the dataset."""
+    limit = parse_size(memory_limit, "memory limit")
+    options, folder = WriteOptions("input", None, limit, Progress(progress)), Path(path)
+    read_manifest(folder)
+    with sort.spooling_near(folder), noting_inputs() as inputs, folder_lock(folder):
+        recover(folder)
+        earlier = read_manifest(folder)
+        of_nodes: dict[Any, Any] = {} if nodes is None else dict(nodes)
+        of_edges: dict[Any, Any] = {} if edges is None else {EDGES: edges}
+        if earlier.is_typed:
+            of_edges = dict(edges or {})
+        elif of_nodes:
+            of_nodes = {NODES: of_nodes}
+        for key in (*of_nodes, *of_edges):
+            if key not in earlier.nodes and key not in earlier.edges:
+                there = ", ".join(map(repr, (*earlier.nodes, *earlier.edges)))
+                raise ValueError(f"there is no type {key!r}: there are {there}")
+        if not of_edges and not of_nodes:
+            raise ValueError("there is nothing to append: give edges=, nodes= or both")
+        before = stored_orders(folder, earlier)
+
+        def write(staged: list[FileWriter]) -> Manifest:
+            return _Append(folder, earlier, options, staged, before).write(of_edges, of_nodes)
+
+        return replace_dataset(folder, earlier, write, inputs)
+
+
+@dataclass(frozen=True)
+class _Picked:
+    """Rows of an array in another order, which are read as they are needed."""
+
+    array: Array
+    order: Array
+
+    def __getitem__(self, part: Any) -> Array:
+        found: Array = self.array[self.order[part]]
+        return found
+
+
+class _Section:
+    """A section of a file, which is compared with its checksum when all of it has been read.
+
+    Else a new checksum would hide damage.
+    """
+
+    def __init__(
+        self, path: Path, header: Header, name: str, row_shape: Sequence[int] = ()
+    ) -> None:
+        found = header.find(name)
+        self._path, self._name, self._expected = path, name, found.crc if found else 0
+        self._crc = 0
+        array = map_section(path, header, name, found.count if found else 0)
+        self.rows = array.reshape(-1, *row_shape)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def next(self, begin: int, end: int) -> Array:
+        """The rows [begin, end), where `begin` is the end of the piece before."""
+        found = self.rows[begin:end]
+        self._crc = zlib.crc32(sort.bytes_of(found).data, self._crc)
+        if end == len(self) and self._crc != self._expected:
+            raise FormatError(
+                f"{self._path}: section {self._name!r} is corrupt (checksum mismatch): build the "
+                f"dataset again"
+            )
+        return found
+
+    def whole(self) -> Array:
+        """All rows, mapped."""
+        for begin in range(0, len(self), _CHUNK):
+            self.next(begin, min(begin + _CHUNK, len(self)))
+        return self.rows
+
+
+def merged(old: _Section, new: Any, at: Array) -> Iterator[Array]:
+    """The rows of a section with those of `new` among them, in pieces.
+
+    `at` says how many old rows stand before each new one, and is ascending.
+    """
+    rows = max(1, _PIECE_BYTES // max(1, old.rows[:1].nbytes))
+    begin = low = 0
+    while begin < len(old) or low < len(at):
+        end = min(begin + rows, len(old))
+        high = int(np.searchsorted(at, end)) if end < len(old) else len(at)
+        if high - low > rows:
+            high = low + rows
+            end = int(at[high])
+        found = old.next(begin, end)
+        if low < high:
+            places = at[low:high] - begin + np.arange(high - low)
+            is_old = np.ones(len(found) + high - low, np.bool_)
+            is_old[places] = False
+            both = np.empty((len(is_old), *found.shape[1:]), found.dtype)
+            both[is_old] = found
+            both[places] = new[low:high]
+            found = both
+        yield found
+        begin, low = end, high
+
+
+@dataclass
+class _NewNodes:
+    """The nodes of one type: how many are stored, how many there will be, and new rows."""
+
+    stored: int
+    count: int | None  # None until edges say it
+    rows: dict[str, Rows] = field(default_factory=dict)
+
+    @property
+    def bound(self) -> IdBound:
+        """The ids that edges may name."""
+        if self.count is None:
+            return IdBound()
+        added = self.count - self.stored
+        return IdBound(self.count, f"{self.stored} are stored, and nodes= adds {added}")
+
+
+@dataclass
+class _NewEdges:
+    """The edges that one type gets, and the position of the first of them in its edge list."""
+
+    edges: EdgeList
+    attributes: dict[str, Rows]
+    first: int
+
+
+@dataclass
+class _Entries:
+    """Entries of new edges, sorted: how many stored ones stand before each, and what they are.
+
+    The columns are "owners" and "neighbors", stored ids, and sections of the graph file.
+    """
+
+    at: Array
+    columns: dict[str, Array]
+
+
+def _grown(header: Header, num_rows: int) -> Header:
+    """The header of rows of nodes or edges, for so many of them."""
+    sizes = {"rows": num_rows * header.width, "node_rank": num_rows}
+    arrays = [
+        (one.name, DTYPES[one.dtype], sizes.get(one.name, one.count)) for one in header.sections
+    ]
+    return layout("features", arrays, num_nodes=num_rows, width=header.width, flags=header.flags)
+
+
+@dataclass
+class _Append:
+    """An addition to a dataset, whose lock this process has."""
+
+    folder: Path
+    manifest: Manifest
+    options: WriteOptions
+    staged: list[FileWriter]
+    before: dict[str, NodeOrder]
+    after: dict[str, NodeOrder] = field(default_factory=dict)
+    nodes: dict[str, _NewNodes] = field(default_factory=dict)
+    edges: dict[EdgeType, _NewEdges] = field(default_factory=dict)
+
+    def write(self, edges: Mapping[EdgeType, Any], nodes: Mapping[str, Any]) -> Manifest:
+        """The new manifest; the files are added to `staged`."""
+        manifest = self.manifest
+        for name in manifest.nodes:
+            with graph_input.naming(name):
+                self.nodes[name] = self._open_nodes(name, nodes.get(name, {}))
+        for key, content in edges.items():
+            with graph_input.naming(key):
+                self.edges[key] = self._read_edges(key, content, len(edges))
+        for name, new in self.nodes.items():
+            if new.count is None:
+                new.count = max([new.stored, *(most + 1 for most in self._largest(name))])
+            self.after[name] = self._extended(self.before[name], new)
+        tables, out_graph = dict(manifest.edges), manifest.out_graph
+        for key, table in manifest.edges.items():
+            if key in self.edges or any(self._grows(name) for name in key[::2]):
+                with graph_input.naming(key):
+                    tables[key] = self._edges(key, table)
+        if out_graph is not None and tables[EDGES] is not manifest.edges[EDGES]:
+            out_graph = self._graph(EDGES, out_graph, manifest.layout.out_graph, False)[0]
+        tables_of_nodes = {name: self._nodes(name) for name in manifest.nodes}
+        return replace(manifest, nodes=tables_of_nodes, edges=tables, out_graph=out_graph)
+
+    def _add(self, file: FileWriter) -> FileEntry:
+        self.staged.append(file)
+        return entry_of(file)
+
+    def _require_equal(self, given: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
+        """Refuses attributes of which the others have none, and the other way round."""
+        for names, why in (
+            (stored.keys() - given.keys(), "is missing: what is new needs every attribute"),
+            (given.keys() - stored.keys(), "is new: give it to all by gz.set_attribute before"),
+        ):
+            for name in sorted(names):
+                there = ", ".join(map(repr, stored)) or "none"
+                raise ValueError(f"attribute {name!r} {why} that is stored: {there}")
+
+    # Reading
+
+    def _open_nodes(self, name: str, content: Mapping[str, Any]) -> _NewNodes:
+        table = self.manifest.nodes[name]
+        given = {key: value for key, value in content.items() if value is not None}
+        count = given.pop("num_nodes", None)
+        if (given or count) and table.id_map is not None:
+            raise ValueError("nodes cannot be added with ids='map': build the dataset again")
+        if not given and not count:
+            is_known = bool(table.attributes) or table.id_map is not None
+            return _NewNodes(table.num_nodes, table.num_nodes if is_known else None)
+        self._require_equal(given, table.attributes)
+        rows, counts = {}, set() if count is None else {int(count)}
+        for attribute, value in given.items():
+            one = open_attribute(value, attribute, of="node")
+            one = self._as_stored(one, table.attributes[attribute], table.num_nodes)
+            rows[attribute] = one
+            counts.add(one.count() - (0 if one.in_order else table.num_nodes))
+        if len(counts) > 1:
+            raise ValueError(f"attributes have different numbers of new nodes: {sorted(counts)}")
+        (count,) = counts
+        return _NewNodes(table.num_nodes, table.num_nodes + count, rows)
+
+    def _as_stored(self, rows: Rows, entry: FileEntry, count: int) -> Rows:
+        """New rows in the dtype of the stored ones, which must have their shape."""
+        stored = open_stored_array(entry.resolve(self.folder), count)
+        if rows.row_shape != stored.row_shape:
+            raise ValueError(
+                f"{rows.name} has rows of shape {rows.row_shape}, and those of shape "
+                f"{stored.row_shape} are stored"
+            )
+        return rows.converted(stored.dtype)
+
+    def _read_edges(self, key: EdgeType, content: Any, num_types: int) -> _NewEdges:
+        manifest, table = self.manifest, self.manifest.edges[key]
+        header = read_header(table.graph.resolve(self.folder))
+        self._check_edges(table)
+        has_weights, has_times = (header.find(name) is not None for name in ("weights", "times"))
+        sampled_by = SampledBy(
+            table.weight if has_weights else None,
+            table.time if has_times else None,
+            table.time_level,
+        )
+        ids = {name: stored_ids(self.folder, manifest.nodes[name]) for name in key[::2]}
+        options = BuildOptions(
+            {key: content} if manifest.is_typed else content,
+            directed=manifest.directed,
+            neighbors="in" if manifest.incoming else "out",
+            edge_ids=header.find("edge_ids") is not None,
+            ids="map" if any(ids.values()) else "dense",
+        )
+        is_reversed = table.changes is not None and table.changes.reversed
+        ends = key[::-2] if is_reversed else key[::2]
+        one = graph_input.open_more_edges(
+            content, options, sampled_by, [ids[name] for name in ends]
+        )
+        self._require_equal(one.attributes, table.attributes)
+        attributes = {
+            name: self._as_stored(rows, table.attributes[name], header.width)
+            for name, rows in one.attributes.items()
+        }
+        for name, needed, has in (
+            ("weight", has_weights, one.edges.has_weights or one.edges.weight is not None),
+            (
+                "timestamp",
+                has_times and table.time_level == "edge",
+                one.edges.has_times or one.edges.time is not None,
+            ),
+        ):
+            if needed != has:
+                way = f"{name}=False ignores a column" if has else "give one for each edge"
+                raise ValueError(
+                    f"the stored edges have {'' if needed else 'no '}{name}s, and these "
+                    f"{'do not' if needed else 'do'}: {way}"
+                )
+        found = read_edges(
+            one.edges,
+            self.folder,
+            memory=self.options.column_memory // num_types,
+            bounds=(self.nodes[ends[0]].bound, self.nodes[ends[1]].bound),
+            progress=self.options.progress,
+        )
+        columns, first = dict(found.columns), table.num_input_edges
+        if is_reversed:
+            columns |= {"source": columns["target"], "target": columns["source"]}
+            found = replace(found, max_ids=found.max_ids[::-1])
+
+        def positions(begin: int, end: int) -> Array:
+            return np.arange(first + begin, first + end, dtype=np.uint64)
+
+        columns["position"] = ReadColumn(np.dtype(np.uint64), found.num_records, positions)
+        return _NewEdges(replace(found, columns=columns), attributes, first)
+
+    def _check_edges(self, table: EdgeTable) -> None:
+        """Refuses edge lists with which more is done than to store them."""
+        changes = table.changes
+        if changes is not None and (
+            changes.symmetric
+            or changes.num_merged is not None
+            or changes.num_self_loops_dropped is not None
+        ):
+            raise ValueError(
+                "edges were merged or dropped when the dataset was built, which new ones may need "
+                "as well: build it again from all edges"
+            )
+        if has_link_split(self.folder, table):
+            raise ValueError("LinkSplit has held out edges: build the dataset again from all edges")
+
+    def _largest(self, name: str) -> Iterator[int]:
+        """The largest ids of a node type in new edges."""
+        for key, new in self.edges.items():
+            for end, most in zip(key[::2], new.edges.max_ids, strict=True):
+                if end == name:
+                    yield most
+
+    # Nodes
+
+    def _grows(self, name: str) -> bool:
+        return self.after[name].num_nodes > self.before[name].num_nodes
+
+    def _extended(self, order: NodeOrder, new: _NewNodes) -> NodeOrder:
+        """The order with new nodes at its end."""
+        assert new.count is not None
+        if order.node_ids is None or new.count == order.num_nodes:
+            return replace(order, num_nodes=new.count)
+        found = []
+        for old in (order.node_ids, order.node_rank):
+            array = sort.temp_array(
+                self.folder, new.count, id_dtype(new.count), self.options.order_memory // 4
+            )
+            for begin in range(0, len(old), _CHUNK):
+                array[begin : begin + _CHUNK][: len(old) - begin] = old[begin : begin + _CHUNK]
+            array[len(old) :] = np.arange(len(old), new.count)
+            found.append(array)
+        return NodeOrder(new.count, *found)
+
+    def _nodes(self, name: str) -> NodeTable:
+        table, new, order = self.manifest.nodes[name], self.nodes[name], self.after[name]
+        if not self._grows(name):
+            return table
+        files = self.manifest.layout
+        added = order.num_nodes - new.stored
+        attributes = {}
+        num_classes = table.num_classes
+        for attribute, entry in table.attributes.items():
+            rows = self._spooled(new.rows[attribute], added, new.stored)
+            path = self.folder / files.node_rows(name, attribute)
+            attributes[attribute] = self._rows(path, entry, rows, order)
+            if attribute == "y":
+                classes = count_classes(new.rows["y"])
+                num_classes = max(num_classes or 0, classes or 0) or None
+        visits = table.visits
+        if visits is not None:
+            zeros = np.zeros((added, 1), np.uint32)
+            visits = self._rows(self.folder / files.of_nodes(name, "visits"), visits, zeros, order)
+        ids = table.ids
+        if ids is not None:
+            last = np.arange(new.stored, order.num_nodes)[:, np.newaxis]
+            ids = self._rows(self.folder / files.of_nodes(name, "ids"), ids, last, order)
+        return replace(
+            table,
+            num_nodes=order.num_nodes,
+            attributes=attributes,
+            num_classes=num_classes,
+            visits=visits,
+            ids=ids,
+        )
+
+    def _spooled(self, rows: Rows, count: int, first: int) -> Array:
+        """New rows as an array; `first` is the id of the first new node."""
+        memory = self.options.rows_memory // 4
+        found = sort.temp_array(self.folder, count * rows.width, rows.dtype, memory)
+        found = found.reshape(count, rows.width)
+        seen, row = np.zeros(count, np.bool_), 0
+        for ids, chunk in rows.chunks(max(1, memory // (8 + rows.width * rows.dtype.itemsize))):
+            at = ids if rows.in_order else ids.astype(np.int64) - first
+            wrong = (at < 0) | (at >= count)
+            wrong[~wrong] |= seen[at[~wrong]]
+            if wrong.any():
+                bad = int(wrong.argmax())
+                place = f"{rows.name}, {rows.table.locate(row + bad)}"
+                raise ValueError(f"{place}: node {ids[bad]} is not new, or has a row already")
+            found[at], seen[at] = chunk, True
+            row += len(ids)
+        if row != count:
+            raise ValueError(f"{rows.name} has {row} rows for {count} new nodes or edges")
+        return found
+
+    def _rows(
+        self, path: Path, entry: FileEntry, new: Any, order: NodeOrder | None, at: Any = None
+    ) -> FileEntry:
+        """A file of rows with new ones at its end, or at places in it."""
+        old = entry.resolve(self.folder)
+        header = read_header(old)
+        at = np.full(len(new), header.num_nodes) if at is None else at
+        count = header.num_nodes + len(at)
+        with sealed_file(path, _grown(header, count)) as file:
+            with self.options.progress.phase(f"writing {path.stem}", count) as advance:
+                for piece in merged(_Section(old, header, "rows", [header.width]), new, at):
+                    file.append("rows", piece)
+                    advance(len(piece))
+            if header.find("node_rank") is not None:
+                assert order is not None
+                _Section(old, header, "node_rank").whole()
+                file.append("node_rank", order.node_rank)
+            if header.find("row_shape") is not None:
+                file.append("row_shape", _Section(old, header, "row_shape").whole())
+        return self._add(file)
+
+    # Edges
+
+    def _edges(self, key: EdgeType, table: EdgeTable) -> EdgeTable:
+        files = self.manifest.layout
+        graph, entries, header = self._graph(
+            key, table.graph, files.graph(key), self.manifest.incoming
+        )
+        new = self.edges.get(key)
+        if new is None:  # only its nodes are more
+            return replace(table, graph=graph)
+        attributes = {}
+        for attribute, rows in new.attributes.items():
+            array = self._spooled(rows, new.edges.num_records, 0)
+            order = entries.columns["edge_ids"].astype(np.int64) - new.first
+            attributes[attribute] = self._rows(
+                self.folder / files.edge_rows(key, attribute),
+                table.attributes[attribute],
+                _Picked(array, order),
+                None,
+                entries.at,
+            )
+        return replace(
+            table,
+            graph=graph,
+            attributes=attributes,
+            num_edges=header.width,
+            num_input_edges=header.num_input_edges,
+        )
+
+    def _graph(
+        self, key: EdgeType, entry: FileEntry, name: str, incoming: bool
+    ) -> tuple[FileEntry, _Entries, Header]:
+        """Writes the lists of an edge type with the entries of new edges; returns these, too."""
+        ends = (key[2], key[0]) if incoming else (key[0], key[2])
+        before, after = (tuple(of[end] for end in ends) for of in (self.before, self.after))
+        graph = open_stored_graph(entry.resolve(self.folder), (before[0], before[1]))
+        entries = self._entries(key, graph, after, incoming)
+        old = graph.edges()
+        count, num_edges = len(entries.at), 0
+        if key in self.edges:
+            num_edges = self.edges[key].edges.num_records
+        columns = {n: ReadColumn(c.dtype, len(c) + count, c.read) for n, c in old.columns.items()}
+        more = graph.header.num_input_edges + num_edges
+        header = lists.graph_layout(
+            replace(old, columns=columns, num_user_edges=more),
+            after[0],
+            after[1] if self.manifest.is_typed else None,
+        )
+        with sealed_file(self.folder / name, header) as file:
+            with self.options.progress.phase(f"writing {name}", header.width, "edges") as advance:
+                self._write_lists(file, graph, entries, advance)
+            if header.find("node_ids") is not None:
+                for section in ("node_ids", "node_rank"):
+                    _Section(graph.path, graph.header, section).whole()
+                file.append("node_ids", after[0].node_ids)
+                file.append("node_rank", after[0].node_rank)
+        return self._add(file), entries, header
+
+    def _entries(
+        self, key: EdgeType, graph: StoredGraph, after: tuple[NodeOrder, ...], incoming: bool
+    ) -> _Entries:
+        """Sorts the entries of new edges, and finds their places."""
+        empty = np.empty(0, np.int64)
+        if key not in self.edges:
+            names = ("owners", "neighbors", "edge_ids", "weights", "times")
+            return _Entries(empty, dict.fromkeys(names, empty))
+        edges = replace(self.edges[key].edges, incoming=incoming)
+        if self.manifest.edges[key].time_level == "node" and graph.header.find("times"):
+            edges = replace(edges, node_times=self._node_times(key, incoming))
+        dtypes = lists.payload_dtypes(edges)
+        if "edge_ids" in dtypes:
+            dtypes["edge_ids"] = np.dtype(np.uint64)
+        memory = self.options.sort_memory // 2
+        run = sort.run_length(list(dtypes.values()), memory // 2)
+        sorter = sort.EdgeSorter(self.folder, list(dtypes.values()), memory)
+        for begin in range(0, edges.num_records, run):
+            sorter.spill()
+            sorter.add(*lists.entries(edges, begin, begin + run, *after))
+        new = partial(sort.temp_array, self.folder, edges.num_stored, memory=memory // 8)
+        at = new(dtype=np.int64)
+        columns = {"owners": new(dtype=np.uint32), "neighbors": new(dtype=np.uint32)}
+        columns |= {name: new(dtype=dtype) for name, dtype in dtypes.items()}
+        done = 0
+        for keys, payload in sort.sorted_pieces(sorter, _SEARCHED):
+            part = slice(done, done + len(keys))
+            columns["owners"][part], columns["neighbors"][part] = keys >> _HALF, keys & _LOW
+            for name, values in zip(dtypes, payload, strict=True):
+                columns[name][part] = values
+            at[part] = _places(graph, columns["owners"][part], columns["neighbors"][part])
+            done += len(keys)
+        return _Entries(at, columns)
+
+    def _node_times(self, key: EdgeType, incoming: bool) -> Array:
+        """The time of each node that may be in the lists, by the user's ids."""
+        name, attribute = key[0] if incoming else key[2], self.manifest.edges[key].time
+        assert attribute is not None
+        order, new = self.before[name], self.nodes[name]
+        entry = self.manifest.nodes[name].attributes[attribute]
+        header = read_header(path := entry.resolve(self.folder))
+        rows = _Section(path, header, "rows").whole()
+        memory = self.options.order_memory // 4
+        times = sort.temp_array(self.folder, self.after[name].num_nodes, np.int64, memory)
+        for begin in range(0, order.num_nodes, _CHUNK):
+            end = min(begin + _CHUNK, order.num_nodes)
+            ids = slice(begin, end) if order.node_ids is None else order.node_ids[begin:end]
+            times[ids] = rows[begin:end]
+        if attribute in new.rows:
+            added = len(times) - order.num_nodes
+            of_new = self._spooled(new.rows[attribute], added, order.num_nodes)
+            times[order.num_nodes :] = as_numbers(of_new[:, 0])
+        return times
+
+    def _write_lists(
+        self, file: FileWriter, graph: StoredGraph, entries: _Entries, advance: Any
+    ) -> None:
+        header, count, columns = graph.header, file.header.num_nodes, entries.columns
+        memory = self.options.sort_memory // 4
+        starts = sort.temp_array(self.folder, count + 1, np.int64, memory)
+        stored = _Section(graph.path, header, "indptr").whole()
+        for begin in range(0, count + 1, _CHUNK):
+            end = min(begin + _CHUNK, count + 1)
+            nodes, known = np.arange(begin, end), min(end, len(stored))
+            starts[begin:known] = stored[begin:known]
+            starts[max(begin, known) : end] = stored[-1]
+            starts[begin:end] += np.searchsorted(columns["owners"], nodes)
+            file.append("indptr", starts[begin:end])
+        new = {"indices": columns["neighbors"], **columns}
+        for name in ("indices", "edge_ids", "weights", "times"):
+            if header.find(name) is None:
+                continue
+            old = _Section(graph.path, header, name)
+            done, sums = 0, lists.ListSums()
+            time_order = lists.TimeOrderWriter(file, self.folder, memory)
+            for piece in merged(old, new[name], entries.at):
+                file.append(name, piece)
+                step = time_order.most_entries if name == "times" else len(piece)
+                for begin in range(0, len(piece) if name in ("weights", "times") else 0, step):
+                    part = piece[begin : begin + step]
+                    owners = _owners(starts, done, done + len(part))
+                    if name == "weights":
+                        file.append("cum_weights", sums.add(owners, part))
+                    else:
+                        time_order.add(owners, part)
+                    done += len(part)
+                if name == "indices":
+                    advance(len(piece))
+            if name == "times":
+                time_order.finish()
+
+
+def _owners(starts: Array, begin: int, end: int) -> Array:
+    """The nodes in whose lists the entries [begin, end) are."""
+    first, last = (int(np.searchsorted(starts, at, "right")) - 1 for at in (begin, end - 1))
+    bounds = np.clip(starts[first : last + 2], begin, end)
+    return np.repeat(np.arange(first, last + 1, dtype=np.uint64), np.diff(bounds))
+
+
+def _places(graph: StoredGraph, owners: Array, neighbors: Array) -> Array:
+    """How many stored entries stand before those of such ends: equal ones do."""
+    header = graph.header
+    indptr = map_section(graph.path, header, "indptr", header.num_nodes + 1)
+    indices = map_section(graph.path, header, "indices", header.width)
+    at = np.minimum(owners.astype(np.int64), header.num_nodes)
+    low = indptr[at].astype(np.int64)
+    high = indptr[np.minimum(at + 1, header.num_nodes)].astype(np.int64)
+    if ((low > high) | (high > header.width)).any():
+        raise FormatError(f"{graph.path} is corrupt: build the dataset again")
+    while (is_open := low < high).any():
+        middle = (low[is_open] + high[is_open]) // 2
+        is_before = indices[middle] <= neighbors[is_open]
+        low[is_open] = np.where(is_before, middle + 1, low[is_open])
+        high[is_open] = np.where(is_before, high[is_open], middle)
+    return low

@@ -1,0 +1,225 @@
+"""New nodes and edges: the dataset is that of one build of everything."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import files
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_changes import content
+
+import graphzero as gz
+from graphzero.cli import main
+from graphzero.ingest import append_dataset, build_dataset
+
+NODES, EDGES = 40, 300
+OLD_NODES = 30
+LIMIT = "1MiB"
+WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
+RNG = np.random.default_rng(0)
+ROWS = {"x": RNG.random((NODES, 3), np.float32), "y": RNG.integers(0, 5, NODES)}
+TIMES = RNG.integers(0, 9, NODES)
+
+
+def edges_of(cut, attributes, seed=0):
+    """Edges of the positions in `cut`; the first 150 name stored nodes only."""
+    rng = np.random.default_rng(seed)
+    ends = np.hstack([rng.integers(0, OLD_NODES, (2, 150)), rng.integers(0, NODES, (2, 150))])
+    found = {"edge_index": ends[:, cut]}
+    values = {
+        "edge_attr": rng.random((EDGES, 2)),
+        "edge_weight": rng.random(EDGES, np.float32),
+        "edge_time": rng.integers(-5, 50, EDGES),
+    }
+    return {**found, **{name: values[name][cut] for name in attributes}}
+
+
+def rows_of(cut, names):
+    return {**{name: ROWS[name][cut] for name in names}, "num_nodes": len(range(NODES)[cut])}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    cuts=st.lists(st.integers(150, EDGES), max_size=2).map(sorted),
+    attributes=st.sets(st.sampled_from(["edge_attr", "edge_weight", "edge_time"])),
+    names=st.sets(st.sampled_from(["x", "y"])),
+    how=st.sampled_from([{}, {"directed": False}, {"neighbors": "both"}, {"neighbors": "out"}]),
+    is_typed=st.booleans(),
+    with_ids=st.booleans(),
+    reverse=st.booleans(),
+)
+def test_appending_is_as_one_build(
+    tmp_path_factory, cuts, attributes, names, how, is_typed, with_ids, reverse
+):
+    folder = tmp_path_factory.mktemp("append")
+    how = {} if is_typed and how != {"neighbors": "out"} else how
+    how |= {"order": "input", "memory_limit": LIMIT, "edge_ids": with_ids, "reverse": reverse}
+
+    def given(edges, nodes):
+        rows = rows_of(nodes, names)
+        if not is_typed:
+            return {"edges": edges_of(edges, attributes), "nodes": rows}
+        authors = {"num_nodes": rows["num_nodes"]}
+        other = edges_of(edges, attributes, 1)
+        if edges.start:  # of one type only
+            return {"edges": {CITES: other}, "nodes": {"paper": rows, "author": authors}}
+        both = {WRITES: edges_of(edges, set()), CITES: other}
+        return {"edges": both, "nodes": {"paper": rows, "author": authors}}
+
+    def built(path, edges, nodes):
+        values = given(edges, nodes)
+        if not is_typed:
+            values["num_nodes"] = values["nodes"].pop("num_nodes")
+        build_dataset(path, **values, **how)
+
+    built(folder / "data", slice(0, 150), slice(0, OLD_NODES))
+    bounds = [150, *cuts, EDGES]
+    for i, (begin, end) in enumerate(pairwise(bounds)):
+        values = given(slice(begin, end), slice(OLD_NODES, NODES))
+        if i:
+            del values["nodes"]
+        append_dataset(folder / "data", **values, memory_limit=LIMIT)
+    if is_typed:
+        values = given(slice(0, 150), slice(0, NODES))
+        values["edges"][CITES] = edges_of(slice(0, EDGES), attributes, 1)
+        build_dataset(folder / "whole", **values, **how)
+    else:
+        built(folder / "whole", slice(0, EDGES), slice(0, NODES))
+    assert content(folder / "data") == content(folder / "whole")
+    assert not gz.verify(folder / "data")
+
+
+def hot(path, cut, nodes, **how):
+    rows = {name: ROWS[name][nodes] for name in ROWS}
+    return gz.build(path, edges_of(cut, ["edge_attr", "edge_weight"]), nodes=rows, **how)
+
+
+@pytest.mark.parametrize("order", ["hot", "presample"])
+@pytest.mark.parametrize("how", [{"neighbors": "both"}, {"directed": False}])
+def test_new_nodes_stand_at_the_end_until_they_are_reordered(tmp_path, order, how):
+    with hot(tmp_path / "data", slice(0, 150), slice(0, OLD_NODES), order=order, **how) as ds:
+        before = ds.graph.node_ids.copy()
+    more = edges_of(slice(150, EDGES), ["edge_attr", "edge_weight"])
+    rows = {name: ROWS[name][OLD_NODES:] for name in ROWS}
+    with gz.append(tmp_path / "data", more, nodes=rows) as ds:
+        assert ds.graph.node_ids.tolist() == [*before.tolist(), *range(OLD_NODES, NODES)]
+        assert ds.num_classes == ROWS["y"].max() + 1
+        np.testing.assert_array_equal(ds.features[np.arange(NODES)], ROWS["x"])
+    assert not gz.verify(tmp_path / "data")
+    hot(tmp_path / "whole", slice(0, EDGES), slice(0, NODES), order="hot", **how).close()
+    gz.reorder(tmp_path / "data", "input").close()
+    gz.reorder(tmp_path / "data", "hot").close()
+    found, whole = content(tmp_path / "data"), content(tmp_path / "whole")
+    found[0].pop("visits.gd", None)
+    assert found == whole
+
+
+@pytest.mark.parametrize("neighbors", ["in", "out"])
+def test_times_of_the_new_nodes(tmp_path, neighbors):
+    how = {"time_attrs": "year", "neighbors": neighbors, "order": "input"}
+    for target, cut, nodes in (("data", 150, OLD_NODES), ("whole", EDGES, NODES)):
+        year = {"year": TIMES[:nodes]}
+        gz.build(tmp_path / target, edges_of(slice(0, cut), []), nodes=year, **how).close()
+    more = edges_of(slice(150, EDGES), [])
+    gz.append(tmp_path / "data", more, nodes={"year": TIMES[OLD_NODES:]}).close()
+    assert content(tmp_path / "data") == content(tmp_path / "whole")
+
+
+def test_ids_that_are_mapped(tmp_path):
+    names = np.array([f"n{i:03}" for i in range(NODES)])[::-1]
+    ends = names[edges_of(slice(0, EDGES), [])["edge_index"]]
+    every = np.stack([names, np.roll(names, 1)])  # so that each is there at first
+    how = {"ids": "map", "order": "input"}
+    first, all_ends = np.hstack([every, ends[:, :150]]), np.hstack([every, ends])
+    gz.build(tmp_path / "data", {"edge_index": first.tolist()}, **how).close()
+    gz.build(tmp_path / "whole", {"edge_index": all_ends.tolist()}, **how).close()
+    gz.append(tmp_path / "data", {"edge_index": ends[:, 150:].tolist()}).close()
+    assert content(tmp_path / "data") == content(tmp_path / "whole")
+    with pytest.raises(IndexError, match="is the id of no node"):
+        gz.append(tmp_path / "data", {"edge_index": [["n001"], ["nobody"]]})
+    with pytest.raises(ValueError, match="cannot be added with ids='map'"):
+        gz.append(tmp_path / "data", nodes={"num_nodes": 1})
+
+
+def test_nodes_that_only_edges_name(tmp_path):
+    gz.build(tmp_path / "data", [[0, 1], [1, 2], [2, 0]]).close()
+    with gz.append(tmp_path / "data", [[2, 5], [3, 4], [1, 0]]) as ds:
+        assert (ds.num_nodes, ds.num_edges) == (6, 6)
+        assert ds.graph.neighbors(0).tolist() == [1, 2]
+    with gz.append(tmp_path / "data", nodes={"num_nodes": 4}) as ds:
+        assert (ds.num_nodes, ds.num_edges, len(ds.graph.neighbors(9))) == (10, 6, 0)
+
+
+def test_what_cannot_be_appended(tmp_path):
+    attributes = ["edge_attr", "edge_weight"]
+    hot(tmp_path / "data", slice(0, 150), slice(0, OLD_NODES)).close()
+    hot(tmp_path / "merged", slice(0, 150), slice(0, OLD_NODES), coalesce="first").close()
+    link = {"edge_splits": gz.LinkSplit(0.1)}
+    gz.build(tmp_path / "split", edges_of(slice(0, 150), []), **link).close()
+    more, few = edges_of(slice(150, EDGES), attributes), edges_of(slice(0, 9), attributes)
+    for error, message, folder, call in [
+        (ValueError, "out of range for 30 nodes .30 are stored", "data", {"edges": more}),
+        (ValueError, "'y' is missing", "data", {"nodes": {"x": ROWS["x"][:2]}}),
+        (
+            ValueError,
+            "different numbers of new nodes: .2, 3.",
+            "data",
+            {"nodes": {"x": ROWS["x"][:2], "y": ROWS["y"][:3]}},
+        ),
+        (ValueError, "'edge_attr' is missing", "data", {"edges": {**few, "edge_attr": None}}),
+        (ValueError, "'kind' is new", "data", {"edges": {**few, "kind": np.ones(9)}}),
+        (
+            ValueError,
+            "have weights, and these do not",
+            "data",
+            {"edges": {**few, "edge_weight": None}},
+        ),
+        (
+            ValueError,
+            "has 8 rows for 9 edges",
+            "data",
+            {"edges": {**few, "edge_attr": np.ones((8, 2))}},
+        ),
+        (
+            ValueError,
+            "rows of shape .3,., and those of shape .2,.",
+            "data",
+            {"edges": {**few, "edge_attr": np.ones((9, 3))}},
+        ),
+        (ValueError, "merged or dropped", "merged", {"edges": few}),
+        (ValueError, "LinkSplit has held out edges", "split", {"edges": few["edge_index"]}),
+        (ValueError, "nothing to append", "data", {}),
+    ]:
+        before = files.committed(tmp_path / folder)
+        with pytest.raises(error, match=message):
+            gz.append(tmp_path / folder, **call)
+        assert files.committed(tmp_path / folder) == before
+
+
+def test_damage_is_not_copied(tmp_path):
+    hot(tmp_path / "data", slice(0, 150), slice(0, OLD_NODES)).close()
+    path = tmp_path / "data" / "graph.gl"
+    damaged = bytearray(path.read_bytes())
+    damaged[4096] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(gz.FormatError, match=r"graph\.gl: section 'indptr' is corrupt"):
+        gz.append(tmp_path / "data", edges_of(slice(0, 9), ["edge_attr", "edge_weight"]))
+
+
+def test_the_command(tmp_path, capsys):
+    np.save(tmp_path / "x.npy", ROWS["x"])
+    np.save(tmp_path / "more.npy", ROWS["x"][:2])
+    (tmp_path / "edges.csv").write_text("src,dst\n0,1\n1,2\n")
+    (tmp_path / "new.csv").write_text("src,dst\n41,0\n0,40\n")
+    (tmp_path / "more.toml").write_text('edges = "edges.csv"\n')
+    gz.build(tmp_path / "data", tmp_path / "edges.csv", tmp_path / "x.npy").close()
+    new = ["--edges", str(tmp_path / "new.csv"), "--node", f"x={tmp_path}/more.npy"]
+    assert main(["append", str(tmp_path / "data"), *new]) == 0
+    assert "42 nodes, 4 edges" in capsys.readouterr().out
+    assert main(["append", str(tmp_path / "data"), "--from", str(tmp_path / "more.toml")]) == 0
+    assert "42 nodes, 6 edges" in capsys.readouterr().out
+    both = ["--from", str(tmp_path / "more.toml"), *new]
+    assert main(["append", str(tmp_path / "data"), *both]) == 1
