@@ -303,6 +303,7 @@ cdef extern from "graphzero/walk.h" nogil:
                              int64_t end, int64_t length, int64_t *out)
     uint64_t gz_walk_first_order(const gz_csr *csr, const gz_walk *walk, const int64_t *start,
                                  int64_t begin, int64_t end, int64_t length, int64_t *out)
+    void gz_repeat_last(int64_t *walks, int64_t begin, int64_t end, int64_t length)
 
 
 cdef extern from "graphzero/node2vec.h" nogil:

@@ -181,6 +181,8 @@ class CSR:
         num_threads: int,
         weighted: bool = False,
         restart: float = 0.0,
+        to_user: bool = False,
+        repeat: bool = False,
     ) -> _Int64s: ...
     def negative_counts(
         self, nodes: _Int64s, others: _Int64s, num_threads: int, bipartite: bool = ...

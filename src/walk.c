@@ -162,3 +162,13 @@ uint64_t gz_walk_first_order(const gz_csr *csr, const gz_walk *walk, const int64
     }
     return corrupt;
 }
+
+void gz_repeat_last(int64_t *walks, int64_t begin, int64_t end, int64_t length)
+{
+    for (int64_t i = begin; i < end; i++) {
+        int64_t *walk = walks + i * (length + 1);
+        for (int64_t step = 1; step <= length; step++)
+            if (walk[step] < 0)
+                walk[step] = walk[step - 1];
+    }
+}

@@ -146,8 +146,11 @@ cdef class CSR:
         return offsets, positions, neighbors
 
     def walk(self, const int64_t[::1] start, int64_t length, double p, double q, uint64_t key,
-             int num_threads, bint weighted=False, double restart=0.0):
-        """Random walks of stored ids, (n, length + 1) int64, -1 after a dead end.
+             int num_threads, bint weighted=False, double restart=0.0, bint to_user=False,
+             bint repeat=False):
+        """Random walks from stored ids, (n, length + 1) int64: of the user's ids with `to_user`.
+
+        After a dead end follows -1, or with `repeat` the last node.
 
         Each thread takes as many walkers as the others, so that there may be more threads than
         processors: those that wait for the disk, in page faults, then wait together.
@@ -166,8 +169,8 @@ cdef class CSR:
         self._refuse_typed()
         if weighted:
             self.require_weights()
-        steps = max(n, 1) * (<object> length + 1)
-        require_memory(steps, 2 * sizeof(int64_t), "steps")  # of stored ids, and of the user's
+        require_memory(max(n, 1) * (<object> length + 1), sizeof(int64_t), "steps")
+        to_user = to_user and self.c.node_ids.data != NULL
         out = empty((n, length + 1), np.int64)
         cdef int64_t[::1] view = out.reshape(-1)
         self.mapping.acquire_whole(n)
@@ -184,6 +187,11 @@ cdef class CSR:
                 else:
                     corrupt += gz_walk_node2vec(&self.c, &walk, &start[0], begin, end, length,
                                                 &view[0])
+                if to_user:
+                    corrupt += gz_translate(&self.c.node_ids, self.c.num_nodes, &view[0],
+                                            begin * (length + 1), end * (length + 1), &view[0])
+                if repeat:
+                    gz_repeat_last(&view[0], begin, end, length)
         finally:
             self.mapping.release()
         _refuse_corrupt(corrupt, self.mapping.path)

@@ -403,7 +403,7 @@ class Graph(GraphMethods02, MappedFile):
         count = len(ids) * walks_per_node
         with _smaller("length", length, count, "walks (starts times walks_per_node)"):
             _core.require_memory(count * (length + 1), ids.itemsize, "nodes")
-            stored = csr.walk(
+            return csr.walk(
                 np.repeat(csr.to_stored(ids, threads), walks_per_node),
                 length,
                 float(p),
@@ -412,8 +412,8 @@ class Graph(GraphMethods02, MappedFile):
                 threads,
                 bool(weighted),
                 float(restart),
+                to_user=True,
             )
-            return csr.to_user(stored, threads)
 
     def __repr__(self) -> str:
         return (

@@ -28,7 +28,7 @@ from graphzero.loader.mini_batch import MiniBatch, SampledBatch
 from graphzero.loader.neighbor_loader import SeedLoader
 from graphzero.sampling.negatives import negatives_key
 from graphzero.sampling.sampler import HopReadAhead
-from graphzero.sampling.walks import FOLLOW, repeat_last, walked_graph
+from graphzero.sampling.walks import FOLLOW, walked_graph
 from graphzero.store.manifest import NODES
 from graphzero.units import as_count
 
@@ -169,10 +169,10 @@ class WalkDataset(SeedDataset):
             _core.key("walk", seed, epoch, batch),
             1 if readahead is None else _WAITING_WALKERS,
             self.weighted,
+            to_user=True,
+            repeat=True,
         )
-        fields: dict[RowKey, Any] = {
-            (NODES, "pos_rw"): self._windows(repeat_last(csr.to_user(walks, 1)))
-        }
+        fields: dict[RowKey, Any] = {(NODES, "pos_rw"): self._windows(walks)}
         if self.num_negative_samples:
             drawn = _core.draws_below(
                 negatives_key(seed, epoch, batch),
@@ -190,7 +190,9 @@ class WalkDataset(SeedDataset):
         if self.context_size == self.walk_length:
             return walks
         views = np.lib.stride_tricks.sliding_window_view(walks, self.context_size, axis=1)
-        return views.reshape(-1, self.context_size)
+        found = _core.empty(views.shape, np.int64)
+        found[:] = views
+        return found.reshape(-1, self.context_size)
 
     def seed_options(self) -> dict[str, Any]:
         """A checksum of the seeds, and how walks are drawn."""

@@ -1,4 +1,4 @@
-"""Random walks: which lists they follow, and where they end."""
+"""Random walks: which lists they follow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
-from graphzero.graph.user_input import IdArray
 
 FOLLOW = "walks follow the edges to"
 _CHUNK = 1 << 20  # edges
@@ -44,12 +43,3 @@ def is_symmetric(graph: Graph) -> bool:
         word *= np.uint64(0x94D049BB133111EB) + (word >> np.uint64(31))
         total += word[owner < other].sum() - word[owner > other].sum()
     return bool(total == 0)
-
-
-def repeat_last(walks: IdArray) -> IdArray:
-    """Walks in which the last node is repeated after a dead end, instead of -1."""
-    ended = np.flatnonzero(walks[:, -1] < 0)
-    if len(ended):
-        at = np.where(walks[ended] >= 0, np.arange(walks.shape[1]), 0)
-        walks[ended] = np.take_along_axis(walks[ended], np.maximum.accumulate(at, 1), 1)
-    return walks

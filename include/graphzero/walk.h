@@ -27,4 +27,7 @@ uint64_t gz_walk_uniform(const gz_csr *csr, uint64_t key, const int64_t *start, 
 uint64_t gz_walk_first_order(const gz_csr *csr, const gz_walk *walk, const int64_t *start,
                              int64_t begin, int64_t end, int64_t length, int64_t *out);
 
+/* In the walks [begin, end) of `length` steps, repeats the last node in place of -1. */
+void gz_repeat_last(int64_t *walks, int64_t begin, int64_t end, int64_t length);
+
 #endif
