@@ -157,6 +157,9 @@ def test_what_cannot_be_appended(tmp_path):
     attributes = ["edge_attr", "edge_weight"]
     hot(tmp_path / "data", slice(0, 150), slice(0, OLD_NODES)).close()
     hot(tmp_path / "merged", slice(0, 150), slice(0, OLD_NODES), coalesce="first").close()
+    gz.build(tmp_path / "bare", [[0, 1], [1, 0], [0, 0]]).close()
+    typed = {CITES: {"edge_index": [[0], [1]]}}
+    gz.build(tmp_path / "typed", typed, nodes={"paper": {}}).close()
     link = {"edge_splits": gz.LinkSplit(0.1)}
     gz.build(tmp_path / "split", edges_of(slice(0, 150), []), **link).close()
     more, few = edges_of(slice(150, EDGES), attributes), edges_of(slice(0, 9), attributes)
@@ -192,6 +195,11 @@ def test_what_cannot_be_appended(tmp_path):
         (ValueError, "merged or dropped", "merged", {"edges": few}),
         (ValueError, "LinkSplit has held out edges", "split", {"edges": few["edge_index"]}),
         (ValueError, "nothing to append", "data", {}),
+        (ValueError, "edges= has no type", "typed", {"edges": {"paper": few}}),
+        (ValueError, "nodes= has no type", "typed", {"nodes": {"book": {"num_nodes": 1}}}),
+        (ValueError, "has no new nodes", "data", {"nodes": {n: ROWS[n][:0] for n in ROWS}}),
+        (ValueError, "not an integer from 1", "bare", {"nodes": {"num_nodes": 0}}),
+        (ValueError, "too sparse", "bare", {"edges": [[0, 1 << 31], [1, 0], [0, 2]]}),
     ]:
         before = files.committed(tmp_path / folder)
         with pytest.raises(error, match=message):

@@ -26,6 +26,7 @@ from graphzero.ingest.folder import entry_of, folder_lock, recover, replace_data
 from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.options import BuildOptions, Progress, WriteOptions
 from graphzero.ingest.rows import Rows, as_numbers, count_classes, open_attribute
+from graphzero.ingest.sources.table import checked_count
 from graphzero.ingest.sources.tables import noting_inputs
 from graphzero.ingest.stored import StoredGraph, map_section, open_stored_array, open_stored_graph
 from graphzero.store.format import (
@@ -71,16 +72,19 @@ def append_dataset(
     with sort.spooling_near(folder), noting_inputs() as inputs, folder_lock(folder):
         recover(folder)
         earlier = read_manifest(folder)
-        of_nodes: dict[Any, Any] = {} if nodes is None else dict(nodes)
+        of_nodes: dict[Any, Any] = dict(nodes or {})
         of_edges: dict[Any, Any] = {} if edges is None else {EDGES: edges}
         if earlier.is_typed:
             of_edges = dict(edges or {})
         elif of_nodes:
             of_nodes = {NODES: of_nodes}
-        for key in (*of_nodes, *of_edges):
-            if key not in earlier.nodes and key not in earlier.edges:
-                there = ", ".join(map(repr, (*earlier.nodes, *earlier.edges)))
-                raise ValueError(f"there is no type {key!r}: there are {there}")
+        for option, given, known in (
+            ("nodes", of_nodes, earlier.nodes),
+            ("edges", of_edges, earlier.edges),
+        ):
+            for key in given.keys() - known.keys():
+                there = ", ".join(map(repr, known))
+                raise ValueError(f"{option}= has no type {key!r} here: there are {there}")
         if not of_edges and not of_nodes:
             raise ValueError("there is nothing to append: give edges=, nodes= or both")
         before = stored_orders(folder, earlier)
@@ -235,7 +239,7 @@ class _Append:
                 self.edges[key] = self._read_edges(key, content, len(edges))
         for name, new in self.nodes.items():
             if new.count is None:
-                new.count = max([new.stored, *(most + 1 for most in self._largest(name))])
+                new.count = self._count_by_edges(name, new.stored)
             self.after[name] = self._extended(self.before[name], new)
         tables, out_graph = dict(manifest.edges), manifest.out_graph
         for key, table in manifest.edges.items():
@@ -269,11 +273,11 @@ class _Append:
         count = given.pop("num_nodes", None)
         if (given or count) and table.id_map is not None:
             raise ValueError("nodes cannot be added with ids='map': build the dataset again")
-        if not given and not count:
+        if not given and count is None:
             is_known = bool(table.attributes) or table.id_map is not None
             return _NewNodes(table.num_nodes, table.num_nodes if is_known else None)
         self._require_equal(given, table.attributes)
-        rows, counts = {}, set() if count is None else {int(count)}
+        rows, counts = {}, set() if count is None else {checked_count(count)}
         for attribute, value in given.items():
             one = open_attribute(value, attribute, of="node")
             one = self._as_stored(one, table.attributes[attribute], table.num_nodes)
@@ -282,6 +286,11 @@ class _Append:
         if len(counts) > 1:
             raise ValueError(f"attributes have different numbers of new nodes: {sorted(counts)}")
         (count,) = counts
+        if count <= 0:
+            raise ValueError(
+                f"nodes= has no new nodes: {table.num_nodes} are stored, so that the first new one "
+                f"has this id"
+            )
         return _NewNodes(table.num_nodes, table.num_nodes + count, rows)
 
     def _as_stored(self, rows: Rows, entry: FileEntry, count: int) -> Rows:
@@ -369,12 +378,20 @@ class _Append:
         if has_link_split(self.folder, table):
             raise ValueError("LinkSplit has held out edges: build the dataset again from all edges")
 
-    def _largest(self, name: str) -> Iterator[int]:
-        """The largest ids of a node type in new edges."""
+    def _count_by_edges(self, name: str, stored: int) -> int:
+        """How many nodes of a type there are, if new edges say so."""
+        count, num_references = stored, stored
         for key, new in self.edges.items():
             for end, most in zip(key[::2], new.edges.max_ids, strict=True):
                 if end == name:
-                    yield most
+                    count, num_references = max(count, most + 1), num_references + len(new.edges)
+        if count > max(graph_input.ALWAYS_NODES, graph_input.NODES_PER_REFERENCE * num_references):
+            raise ValueError(
+                f"Node ids are too sparse: {count - 1:,} is the largest one in the new edges, and "
+                f"{stored:,} nodes are stored; nodes={{'num_nodes': {count - stored}}} says that "
+                f"there are so many new nodes"
+            )
+        return count
 
     # Nodes
 

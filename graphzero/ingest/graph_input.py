@@ -35,9 +35,9 @@ from graphzero.store.manifest import (
 _ERRORS = (FormatError, ValueError, IndexError, TypeError)
 _SPLIT_NAME = re.compile(r"[A-Za-z0-9_-]+")
 # So many nodes take 32 MiB, and no more is lost whatever the ids are.
-_ALWAYS_NODES = 1 << 22
+ALWAYS_NODES = 1 << 22
 # Beyond it, one node in so many must be named, even if nothing names a node twice.
-_NODES_PER_REFERENCE = 16
+NODES_PER_REFERENCE = 16
 
 
 @dataclass(frozen=True)
@@ -585,7 +585,7 @@ def _count_by_ids(
                 counts.append((most + 1, f"the edges of type {edge_type}" if name else table))
                 num_references += edges.num_input_edges
     count, where = max(counts, default=(0, ""))
-    if count > max(_ALWAYS_NODES, _NODES_PER_REFERENCE * num_references):
+    if count > max(ALWAYS_NODES, NODES_PER_REFERENCE * num_references):
         option = "'num_nodes': " if name else "num_nodes="
         raise ValueError(
             f"Node ids are too sparse: the largest one, in {where}, is {count - 1:,}, with "
