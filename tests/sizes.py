@@ -26,7 +26,7 @@ BUDGETS = {
     "io": (1270, 8),
     "loader": (2328, 11),
     "packs": (300, 2),
-    "ingest": (5604, 25),
+    "ingest": (5620, 25),
     "pyg": (600, 6),
     "report": (1570, 8),
     "training": (1062, 7),
@@ -90,7 +90,7 @@ def sizes() -> list[Size]:
     python = _python("graphzero")
     words = sum(len(page.read_text().split()) for page in _pages())
     found = [
-        Size("Python in graphzero/", code_lines(iter(python)), 19_050),
+        Size("Python in graphzero/", code_lines(iter(python)), 19_070),
         Size("files of graphzero/", len(python), 128),
         Size("Cython and C", code_lines(iter(_compiled())), 6_800),
         Size("tests/", code_lines(iter(_tests())), 21_950),

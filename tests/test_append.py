@@ -207,6 +207,22 @@ def test_what_cannot_be_appended(tmp_path):
         assert files.committed(tmp_path / folder) == before
 
 
+def test_new_rows_by_their_ids(tmp_path):
+    gz.build(tmp_path / "data", [[0, 1], [1, 2], [2, 0]], nodes={"year": [7, 8, 9]}).close()
+    path = tmp_path / "more.csv"
+    for ids, message in (
+        ([3, 3], "each needs one"),
+        ([2, 3], "node 2 is not new, or has a row already"),
+        ([3, 5], "2 rows for 3 new nodes"),
+    ):
+        path.write_text("id,year\n" + "".join(f"{node},1\n" for node in ids))
+        with pytest.raises(ValueError, match=message):
+            gz.append(tmp_path / "data", nodes={"year": path})
+    path.write_text("id,year\n4,1\n3,2\n")
+    with gz.append(tmp_path / "data", nodes={"year": path}) as ds:
+        assert ds.attributes["year"][np.arange(5)].tolist() == [7, 8, 9, 2, 1]
+
+
 def test_damage_is_not_copied(tmp_path):
     hot(tmp_path / "data", slice(0, 150), slice(0, OLD_NODES)).close()
     path = tmp_path / "data" / "graph.gl"

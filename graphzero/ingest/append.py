@@ -462,8 +462,10 @@ class _Append:
                 raise ValueError(f"{place}: node {ids[bad]} is not new, or has a row already")
             found[at], seen[at] = chunk, True
             row += len(ids)
-        if row != count:
-            raise ValueError(f"{rows.name} has {row} rows for {count} new nodes or edges")
+        if row != count or not seen.all():
+            raise ValueError(
+                f"{rows.name} has {row} rows for {count} new nodes or edges: each needs one"
+            )
         return found
 
     def _rows(
