@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from graphzero import ingest
 from graphzero.graph.dataset import Dataset, open_dataset
+from graphzero.ingest.append import positions_after, removed_edges
 from graphzero.ingest.changes import Changes
 from graphzero.ingest.folder import once
 from graphzero.ingest.link_split import LinkSplit
@@ -17,7 +18,7 @@ from graphzero.ingest.ogb import find_ogb
 from graphzero.ingest.options import BuildNotes, BuildOptions, check_memory_limit
 from graphzero.sampling.presample import Presample
 from graphzero.store.format import as_dtype
-from graphzero.store.manifest import EdgeType, Neighbors
+from graphzero.store.manifest import EDGES, EdgeType, Neighbors
 
 Order = Literal["hot", "input", "presample"]
 
@@ -327,10 +328,11 @@ def append(
     edges: Any = None,
     *,
     nodes: Mapping[str, Any] | None = None,
+    remove_edges: Any = None,
     memory_limit: int | str = "2GB",
     progress: bool = False,
-) -> Dataset:
-    """Adds edges and nodes to a dataset, and opens it.
+) -> Any:
+    """Adds edges and nodes to a dataset, or removes edges, and opens it.
 
     The dataset is then that of one build of all edges and nodes, earlier ones first, but for the
     order of nodes: new ones stand behind the others, until `reorder` puts them where they belong.
@@ -348,6 +350,9 @@ def append(
         Every attribute that the stored nodes have, with rows for new nodes, whose ids follow those
         of the stored ones; "num_nodes" says how many they are if there are no attributes. Of a
         typed graph, by node type. Default: nodes without attributes are counted by the edges.
+    remove_edges : (n,) integers or (num_edges,) bool, optional
+        Positions in the edge list, or a mask of it; of a typed graph, by edge type. The edges that
+        stay move up, and splits of edges lose those that are removed.
     memory_limit : int or str
         As in `build`.
     progress : bool
@@ -356,21 +361,32 @@ def append(
     Returns
     -------
     Dataset
+        With `remove_edges`, also a function from earlier positions to those that the edges have
+        now, -1 for those that were removed; of a typed graph, a dictionary of them by edge type.
 
     Raises
     ------
     FormatError
         If a file is damaged.
+    IndexError
+        If an edge to remove does not exist.
     ValueError
         Naming the file, the line and the wrong text; if an attribute is missing, or is not stored;
+        if positions of edges to remove are not stored (`build` with ``edge_ids=True``);
         or if more was done with the edges than to store them: parallel edges or self-loops were
         merged or dropped, or `LinkSplit` has held some out.
     OSError
         With errno and path: no dataset, no disk space, or a build is writing to the folder.
     """
     check_memory_limit(memory_limit)
-    once(path, partial(ingest.append_dataset, path, edges, nodes, memory_limit, progress))
-    return open_dataset(path)
+    how = (edges, nodes, remove_edges, memory_limit, progress)
+    once(path, partial(ingest.append_dataset, path, *how))
+    ds = open_dataset(path)
+    if remove_edges is None:
+        return ds
+    given = remove_edges if ds.is_typed else {EDGES: remove_edges}
+    moved = {key: partial(positions_after, removed_edges(value)) for key, value in given.items()}
+    return ds, moved if ds.is_typed else moved[EDGES]
 
 
 def from_ogb(

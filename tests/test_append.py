@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import pairwise
 
 import files
@@ -88,6 +89,49 @@ def test_appending_is_as_one_build(
         build_dataset(folder / "whole", **values, **how)
     else:
         built(folder / "whole", slice(0, EDGES), slice(0, NODES))
+    assert content(folder / "data") == content(folder / "whole")
+    assert not gz.verify(folder / "data")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    steps=st.lists(st.tuples(st.integers(0, 60), st.sets(st.integers(0, 149))), max_size=3),
+    attributes=st.sets(st.sampled_from(["edge_attr", "edge_weight", "edge_time"])),
+    how=st.sampled_from([{}, {"directed": False}, {"neighbors": "both"}]),
+    is_typed=st.booleans(),
+)
+def test_removing_is_as_one_build_of_what_stays(tmp_path_factory, steps, attributes, how, is_typed):
+    folder = tmp_path_factory.mktemp("remove")
+    how = {"order": "input", "memory_limit": LIMIT, "edge_ids": True, **({} if is_typed else how)}
+    nodes = {"paper": {"num_nodes": NODES}} if is_typed else {}
+    how |= {} if is_typed else {"num_nodes": NODES}
+
+    def typed(value):
+        return {CITES: value} if is_typed else value
+
+    def built(path, now, val):
+        edge_splits = {"val": typed(val)}
+        edges = typed(edges_of(now, attributes))
+        build_dataset(path, edges, nodes=nodes, edge_splits=edge_splits, **how)
+
+    now, val, end = np.arange(150), np.arange(0, 150, 7), 150
+    built(folder / "data", now, val)
+    for count, removed in steps:
+        new = np.arange(end, min(end + count, EDGES))
+        end += len(new)
+        gone = np.array([each for each in removed if each < len(now)], int)
+        edges = typed(edges_of(new, attributes)) if len(new) else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            ds, moved = gz.append(folder / "data", edges, remove_edges=typed(gone))
+        ds.close()
+        moved = moved[CITES] if is_typed else moved
+        stays = np.delete(np.arange(len(now)), gone)
+        assert moved(stays).tolist() == list(range(len(stays)))
+        assert (moved(gone) == -1).all()
+        val = moved(val)[moved(val) >= 0]
+        now = np.concatenate([now[stays], new])
+    built(folder / "whole", now, val)
     assert content(folder / "data") == content(folder / "whole")
     assert not gz.verify(folder / "data")
 
@@ -195,6 +239,11 @@ def test_what_cannot_be_appended(tmp_path):
         (ValueError, "merged or dropped", "merged", {"edges": few}),
         (ValueError, "LinkSplit has held out edges", "split", {"edges": few["edge_index"]}),
         (ValueError, "nothing to append", "data", {}),
+        (IndexError, "edge 150 is out of range for 150", "data", {"remove_edges": [150]}),
+        (ValueError, "mask of 3 values for 150", "data", {"remove_edges": np.ones(3, bool)}),
+        (ValueError, "must be positions", "data", {"remove_edges": [0.5]}),
+        (ValueError, "with edge_ids=True", "bare", {"remove_edges": [0]}),
+        (ValueError, "remove_edges= has no type", "typed", {"remove_edges": {"paper": [0]}}),
         (ValueError, "edges= has no type", "typed", {"edges": {"paper": few}}),
         (ValueError, "nodes= has no type", "typed", {"nodes": {"book": {"num_nodes": 1}}}),
         (ValueError, "has no new nodes", "data", {"nodes": {n: ROWS[n][:0] for n in ROWS}}),
@@ -247,3 +296,8 @@ def test_the_command(tmp_path, capsys):
     assert "42 nodes, 6 edges" in capsys.readouterr().out
     both = ["--from", str(tmp_path / "more.toml"), *new]
     assert main(["append", str(tmp_path / "data"), *both]) == 1
+    np.save(tmp_path / "gone.npy", np.array([True, False]))
+    gz.build(tmp_path / "data", tmp_path / "edges.csv", edge_ids=True).close()
+    gone = ["--remove-edges", str(tmp_path / "gone.npy")]
+    assert main(["append", str(tmp_path / "data"), *gone]) == 0
+    assert "1 edges (1 in the edge list)" in capsys.readouterr().out

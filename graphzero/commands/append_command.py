@@ -7,14 +7,17 @@ import time
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from graphzero.commands.build_command import as_pair, read_description
 from graphzero.commands.parsing import add_option, print_built, shows_progress
 
-HELP = "add edges and nodes to a dataset, without a build"
+HELP = "add edges and nodes to a dataset, or remove edges, without a build"
 EXAMPLES = """\
   graphzero append data/ --edges new_edges.csv
   graphzero append data/ --edges new_edges.npy --node x=new_x.npy --node y=new_y.npy
   graphzero append data/ --from more.toml
+  graphzero append data/ --remove-edges positions.npy
 """
 
 
@@ -28,6 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--node NAME=FILE", "the rows of new nodes; may be repeated", **options)
     text = "a .toml or .json file with 'edges' and 'nodes', as of graphzero build"
     add("--from FILE", text, dest="description")
+    add("--remove-edges FILE", ".npy file of positions in the edge list, or a mask of it")
     add("--memory-limit SIZE", "memory to use", default="2GB")
 
 
@@ -43,7 +47,10 @@ def run(args: argparse.Namespace) -> int:
         given = read_description(args.description)
         if unknown := sorted(given.keys() - {"edges", "nodes"}):
             raise ValueError(f"{args.description}: {unknown[0]!r} is not for append")
-    progress = shows_progress(args)
-    append(args.dir, **given, memory_limit=args.memory_limit, progress=progress).close()
+    how = {"memory_limit": args.memory_limit, "progress": shows_progress(args)}
+    if args.remove_edges is None:
+        append(args.dir, **given, **how).close()
+    else:
+        append(args.dir, **given, **how, remove_edges=np.load(args.remove_edges))[0].close()
     print_built(args.dir, (), started)
     return 0

@@ -1,4 +1,4 @@
-"""New nodes and edges join a dataset: its files are copied, with what is new put in between.
+"""New nodes and edges join a dataset, and edges leave it: its files are copied with the changes.
 
 The stored lists keep their order: the entries of new edges are sorted alone, and each finds its
 place by a binary search in its list. New nodes stand at the end of the stored order.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,15 +20,22 @@ import numpy.typing as npt
 from graphzero.errors import FormatError
 from graphzero.ingest import graph_input, lists, sort
 from graphzero.ingest.build import stored_orders
-from graphzero.ingest.changes import has_link_split, stored_ids
+from graphzero.ingest.changes import has_link_split, require_positions, stored_ids
 from graphzero.ingest.edges import EdgeList, IdBound, ReadColumn, read_edges
 from graphzero.ingest.folder import entry_of, folder_lock, recover, replace_dataset
 from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.options import BuildOptions, Progress, WriteOptions
+from graphzero.ingest.row_files import write_split
 from graphzero.ingest.rows import Rows, as_numbers, count_classes, open_attribute
 from graphzero.ingest.sources.table import checked_count
 from graphzero.ingest.sources.tables import noting_inputs
-from graphzero.ingest.stored import StoredGraph, map_section, open_stored_array, open_stored_graph
+from graphzero.ingest.stored import (
+    StoredGraph,
+    map_section,
+    open_stored_array,
+    open_stored_graph,
+    open_stored_split,
+)
 from graphzero.store.format import (
     DTYPES,
     FileWriter,
@@ -55,6 +62,7 @@ Array = npt.NDArray[Any]
 _CHUNK = 1 << 20
 _PIECE_BYTES = 8 << 20
 _SEARCHED = 1 << 18  # entries whose places are looked for at once
+_NONE = np.empty(0, np.int64)
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
@@ -62,6 +70,7 @@ def append_dataset(
     path: str | os.PathLike[str],
     edges: Any = None,
     nodes: Mapping[str, Any] | None = None,
+    remove_edges: Any = None,
     memory_limit: int | str = "2GB",
     progress: bool = False,
 ) -> Manifest:
@@ -74,23 +83,26 @@ def append_dataset(
         earlier = read_manifest(folder)
         of_nodes: dict[Any, Any] = dict(nodes or {})
         of_edges: dict[Any, Any] = {} if edges is None else {EDGES: edges}
+        gone: dict[Any, Any] = {} if remove_edges is None else {EDGES: remove_edges}
         if earlier.is_typed:
-            of_edges = dict(edges or {})
+            of_edges, gone = dict(edges or {}), dict(remove_edges or {})
         elif of_nodes:
             of_nodes = {NODES: of_nodes}
         for option, given, known in (
             ("nodes", of_nodes, earlier.nodes),
             ("edges", of_edges, earlier.edges),
+            ("remove_edges", gone, earlier.edges),
         ):
             for key in given.keys() - known.keys():
                 there = ", ".join(map(repr, known))
                 raise ValueError(f"{option}= has no type {key!r} here: there are {there}")
-        if not of_edges and not of_nodes:
+        if not (of_edges or of_nodes or gone):
             raise ValueError("there is nothing to append: give edges=, nodes= or both")
         before = stored_orders(folder, earlier)
 
         def write(staged: list[FileWriter]) -> Manifest:
-            return _Append(folder, earlier, options, staged, before).write(of_edges, of_nodes)
+            work = _Append(folder, earlier, options, staged, before)
+            return work.write(of_edges, of_nodes, gone)
 
         return replace_dataset(folder, earlier, write, inputs)
 
@@ -143,10 +155,17 @@ class _Section:
         return self.rows
 
 
-def merged(old: _Section, new: Any, at: Array) -> Iterator[Array]:
+def merged(
+    old: _Section,
+    new: Any,
+    at: Array,
+    gone: Array = _NONE,
+    change: Callable[[Array], Array] | None = None,
+) -> Iterator[Array]:
     """The rows of a section with those of `new` among them, in pieces.
 
-    `at` says how many old rows stand before each new one, and is ascending.
+    `at` says how many old rows stand before each new one, and `gone` which old ones are left out;
+    both are ascending. `change` is what becomes of old values.
     """
     rows = max(1, _PIECE_BYTES // max(1, old.rows[:1].nbytes))
     begin = low = 0
@@ -157,8 +176,13 @@ def merged(old: _Section, new: Any, at: Array) -> Iterator[Array]:
             high = low + rows
             end = int(at[high])
         found = old.next(begin, end)
+        first, last = np.searchsorted(gone, [begin, end]).tolist()
+        out = gone[first:last] - begin
+        found = np.delete(found, out, axis=0) if len(out) else found
+        found = found if change is None else change(found)
         if low < high:
             places = at[low:high] - begin + np.arange(high - low)
+            places -= np.searchsorted(out, at[low:high] - begin)
             is_old = np.ones(len(found) + high - low, np.bool_)
             is_old[places] = False
             both = np.empty((len(is_old), *found.shape[1:]), found.dtype)
@@ -199,11 +223,13 @@ class _NewEdges:
 class _Entries:
     """Entries of new edges, sorted: how many stored ones stand before each, and what they are.
 
-    The columns are "owners" and "neighbors", stored ids, and sections of the graph file.
+    The columns are "owners" and "neighbors", stored ids, and sections of the graph file. `gone` are
+    the stored entries that are left out.
     """
 
     at: Array
     columns: dict[str, Array]
+    gone: Array = field(default_factory=lambda: _NONE)
 
 
 def _grown(header: Header, num_rows: int) -> Header:
@@ -227,10 +253,21 @@ class _Append:
     after: dict[str, NodeOrder] = field(default_factory=dict)
     nodes: dict[str, _NewNodes] = field(default_factory=dict)
     edges: dict[EdgeType, _NewEdges] = field(default_factory=dict)
+    removed: dict[EdgeType, Array] = field(default_factory=dict)  # positions in the edge list
 
-    def write(self, edges: Mapping[EdgeType, Any], nodes: Mapping[str, Any]) -> Manifest:
+    def write(
+        self,
+        edges: Mapping[EdgeType, Any],
+        nodes: Mapping[str, Any],
+        removed: Mapping[EdgeType, Any],
+    ) -> Manifest:
         """The new manifest; the files are added to `staged`."""
         manifest = self.manifest
+        for key, value in removed.items():
+            with graph_input.naming(key):
+                self._check_edges(table := manifest.edges[key])
+                require_positions(self.folder, table)
+                self.removed[key] = removed_edges(value, table.num_input_edges)
         for name in manifest.nodes:
             with graph_input.naming(name):
                 self.nodes[name] = self._open_nodes(name, nodes.get(name, {}))
@@ -243,7 +280,8 @@ class _Append:
             self.after[name] = self._extended(self.before[name], new)
         tables, out_graph = dict(manifest.edges), manifest.out_graph
         for key, table in manifest.edges.items():
-            if key in self.edges or any(self._grows(name) for name in key[::2]):
+            changes = key in self.edges or key in self.removed
+            if changes or any(self._grows(name) for name in key[::2]):
                 with graph_input.naming(key):
                     tables[key] = self._edges(key, table)
         if out_graph is not None and tables[EDGES] is not manifest.edges[EDGES]:
@@ -352,7 +390,8 @@ class _Append:
             bounds=(self.nodes[ends[0]].bound, self.nodes[ends[1]].bound),
             progress=self.options.progress,
         )
-        columns, first = dict(found.columns), table.num_input_edges
+        columns = dict(found.columns)
+        first = table.num_input_edges - len(self.removed.get(key, _NONE))
         if is_reversed:
             columns |= {"source": columns["target"], "target": columns["source"]}
             found = replace(found, max_ids=found.max_ids[::-1])
@@ -469,16 +508,26 @@ class _Append:
         return found
 
     def _rows(
-        self, path: Path, entry: FileEntry, new: Any, order: NodeOrder | None, at: Any = None
+        self,
+        path: Path,
+        entry: FileEntry,
+        new: Any,
+        order: NodeOrder | None,
+        entries: _Entries | None = None,
     ) -> FileEntry:
-        """A file of rows with new ones at its end, or at places in it."""
+        """A file of rows with new ones at its end, or changed as the lists of a graph."""
         old = entry.resolve(self.folder)
         header = read_header(old)
-        at = np.full(len(new), header.num_nodes) if at is None else at
-        count = header.num_nodes + len(at)
+        at, gone = (
+            (np.full(len(new), header.num_nodes), _NONE)
+            if entries is None
+            else (entries.at, entries.gone)
+        )
+        count = header.num_nodes + len(at) - len(gone)
         with sealed_file(path, _grown(header, count)) as file:
             with self.options.progress.phase(f"writing {path.stem}", count) as advance:
-                for piece in merged(_Section(old, header, "rows", [header.width]), new, at):
+                section = _Section(old, header, "rows", [header.width])
+                for piece in merged(section, new, at, gone):
                     file.append("rows", piece)
                     advance(len(piece))
             if header.find("node_rank") is not None:
@@ -497,23 +546,31 @@ class _Append:
             key, table.graph, files.graph(key), self.manifest.incoming
         )
         new = self.edges.get(key)
-        if new is None:  # only its nodes are more
+        if new is None and key not in self.removed:  # only its nodes are more
             return replace(table, graph=graph)
-        attributes = {}
-        for attribute, rows in new.attributes.items():
-            array = self._spooled(rows, new.edges.num_records, 0)
-            order = entries.columns["edge_ids"].astype(np.int64) - new.first
-            attributes[attribute] = self._rows(
-                self.folder / files.edge_rows(key, attribute),
-                table.attributes[attribute],
-                _Picked(array, order),
-                None,
-                entries.at,
+        attributes, splits = {}, dict(table.splits)
+        for attribute, stored in table.attributes.items():
+            rows: Any = _NONE
+            if new is not None:
+                array = self._spooled(new.attributes[attribute], new.edges.num_records, 0)
+                order = entries.columns["edge_ids"].astype(np.int64) - new.first
+                rows = _Picked(array, order)
+            path = self.folder / files.edge_rows(key, attribute)
+            attributes[attribute] = self._rows(path, stored, rows, None, entries)
+        for name, stored in table.splits.items() if key in self.removed else ():
+            positions = open_stored_split(stored.resolve(self.folder))
+            positions = positions_after(self.removed[key], positions)
+            path, count = self.folder / files.split(key, name), header.num_input_edges
+            memory = self.options.column_memory
+            split = write_split(
+                path, name, positions[positions >= 0], count, memory=memory, of="edge"
             )
+            splits[name] = self._add(split)
         return replace(
             table,
             graph=graph,
             attributes=attributes,
+            splits=splits,
             num_edges=header.width,
             num_input_edges=header.num_input_edges,
         )
@@ -526,10 +583,11 @@ class _Append:
         before, after = (tuple(of[end] for end in ends) for of in (self.before, self.after))
         graph = open_stored_graph(entry.resolve(self.folder), (before[0], before[1]))
         entries = self._entries(key, graph, after, incoming)
-        old = graph.edges()
-        count, num_edges = len(entries.at), 0
+        old, removed = graph.edges(), self.removed.get(key, _NONE)
+        entries.gone = _entries_of(graph, removed)
+        count, num_edges = len(entries.at) - len(entries.gone), -len(removed)
         if key in self.edges:
-            num_edges = self.edges[key].edges.num_records
+            num_edges += self.edges[key].edges.num_records
         columns = {n: ReadColumn(c.dtype, len(c) + count, c.read) for n, c in old.columns.items()}
         more = graph.header.num_input_edges + num_edges
         header = lists.graph_layout(
@@ -539,7 +597,7 @@ class _Append:
         )
         with sealed_file(self.folder / name, header) as file:
             with self.options.progress.phase(f"writing {name}", header.width, "edges") as advance:
-                self._write_lists(file, graph, entries, advance)
+                self._write_lists(file, graph, entries, removed, advance)
             if header.find("node_ids") is not None:
                 for section in ("node_ids", "node_rank"):
                     _Section(graph.path, graph.header, section).whole()
@@ -602,7 +660,12 @@ class _Append:
         return times
 
     def _write_lists(
-        self, file: FileWriter, graph: StoredGraph, entries: _Entries, advance: Any
+        self,
+        file: FileWriter,
+        graph: StoredGraph,
+        entries: _Entries,
+        removed: Array,
+        advance: Any,
     ) -> None:
         header, count, columns = graph.header, file.header.num_nodes, entries.columns
         memory = self.options.sort_memory // 4
@@ -613,6 +676,7 @@ class _Append:
             nodes, known = np.arange(begin, end), min(end, len(stored))
             starts[begin:known] = stored[begin:known]
             starts[max(begin, known) : end] = stored[-1]
+            starts[begin:end] -= np.searchsorted(entries.gone, starts[begin:end])
             starts[begin:end] += np.searchsorted(columns["owners"], nodes)
             file.append("indptr", starts[begin:end])
         new = {"indices": columns["neighbors"], **columns}
@@ -622,7 +686,8 @@ class _Append:
             old = _Section(graph.path, header, name)
             done, sums = 0, lists.ListSums()
             time_order = lists.TimeOrderWriter(file, self.folder, memory)
-            for piece in merged(old, new[name], entries.at):
+            change = partial(positions_after, removed) if name == "edge_ids" else None
+            for piece in merged(old, new[name], entries.at, entries.gone, change):
                 file.append(name, piece)
                 step = time_order.most_entries if name == "times" else len(piece)
                 for begin in range(0, len(piece) if name in ("weights", "times") else 0, step):
@@ -637,6 +702,49 @@ class _Append:
                     advance(len(piece))
             if name == "times":
                 time_order.finish()
+
+
+def removed_edges(value: Any, num_edges: int | None = None) -> Array:
+    """Positions of edges, or a mask of them, as ascending positions, each once.
+
+    Raises
+    ------
+    IndexError
+        If one is out of range.
+    ValueError
+        If it is neither.
+    """
+    given = np.asarray(value)
+    is_mask = given.dtype == np.bool_
+    if given.ndim != 1 or (given.dtype.kind not in "iub" and given.size):
+        raise ValueError(
+            f"remove_edges must be positions in the edge list, or a mask of it, not {given.dtype} "
+            f"of shape {given.shape}"
+        )
+    if is_mask and num_edges not in (None, len(given)):
+        raise ValueError(f"remove_edges is a mask of {len(given)} values for {num_edges} edges")
+    found = np.flatnonzero(given) if is_mask else np.unique(given.astype(np.int64))
+    for bad in found[(found < 0) | (found >= (1 << 62 if num_edges is None else num_edges))][:1]:
+        raise IndexError(f"remove_edges: edge {bad} is out of range for {num_edges} edges")
+    return found
+
+
+def positions_after(removed: Array, positions: Array) -> Array:
+    """Positions in the edge list after edges were removed, -1 for those."""
+    before = np.searchsorted(removed, positions)
+    is_gone = np.searchsorted(removed, positions, "right") > before
+    found: Array = positions.astype(np.int64) - before
+    found[is_gone] = -1
+    return found
+
+
+def _entries_of(graph: StoredGraph, removed: Array) -> Array:
+    """The entries of some edges in the lists, ascending."""
+    found = [_NONE]
+    for begin in range(0, graph.header.width if len(removed) else 0, _CHUNK):
+        ids = graph.edge_ids(begin, min(begin + _CHUNK, graph.header.width))
+        found.append(begin + np.flatnonzero(positions_after(removed, ids) < 0))
+    return np.concatenate(found)
 
 
 def _owners(starts: Array, begin: int, end: int) -> Array:

@@ -151,11 +151,11 @@ def require_positions(folder: Path, table: EdgeTable) -> None:
     if read_header(table.graph.resolve(folder)).find("edge_ids") is None:
         why = f"the positions of edges are not stored: {_AGAIN} with edge_ids=True"
     elif table.changes is not None and (table.changes.num_merged or table.changes.symmetric):
-        why = f"edges were merged, and their attributes would have to be: {_AGAIN}"
+        why = f"edges were merged, and their attributes would have to be: {_AGAIN} with the change"
     elif has_link_split(folder, table):
-        why = f"edges were held out by a LinkSplit: {_AGAIN}"
+        why = f"edges were held out by a LinkSplit: {_AGAIN} with the change"
     if why:
-        raise ValueError(f"{why}, with this attribute or split")
+        raise ValueError(why)
 
 
 def has_link_split(folder: Path, table: EdgeTable) -> bool:
