@@ -1,4 +1,4 @@
-"""A build with attributes and `ids="map"`, or a reordering, is killed at many moments.
+"""A build with attributes and `ids="map"`, a reordering or an addition is killed at many moments.
 
 The earlier dataset, or the new one from the commit on, is whole each time; the next one gives the
 bytes of an undisturbed one and leaves nothing else. ``GRAPHZERO_TEST_ALL=1`` does so at 30 moments
@@ -28,7 +28,7 @@ from files import committed
 
 import graphzero as gz
 from graphzero.cli import main
-from graphzero.ingest import build_dataset, reorder_dataset
+from graphzero.ingest import append_dataset, build_dataset, reorder_dataset
 from graphzero.store.atomic import is_staging_name
 from graphzero.store.format import FileWriter
 
@@ -41,10 +41,14 @@ LIMIT = "256MB" if ALL else "1MiB"
 
 
 def work(what: str, folder: Path, target: Path, limit: str) -> None:
-    """Builds a dataset from the inputs in a folder, or reorders it."""
+    """Builds a dataset from the inputs in a folder, reorders it or adds to it."""
     if what == "reorder":
         presample = gz.Presample(fanouts=(5,), batch_size=64)
         reorder_dataset(target, "presample", presample=presample, memory_limit=limit)
+        return
+    if what == "append":
+        more = np.random.default_rng(2).integers(0, 950, (1000, 2))
+        append_dataset(target, more, {"x": np.zeros((50, 7), np.float32)}, memory_limit=limit)
         return
     build_dataset(
         target,
@@ -137,7 +141,7 @@ def end(process: subprocess.Popen[bytes], number: int, stop: int, seconds: float
 
 
 @pytest.mark.timeout(3600 if ALL else 300)
-@pytest.mark.parametrize("what", ["build", "reorder"])
+@pytest.mark.parametrize("what", ["build", "reorder", "append"])
 def test_kill_at_many_moments(tmp_path: Path, what: str) -> None:
     earlier, whole, target = tmp_path / "earlier", tmp_path / "whole", tmp_path / "data"
     write_inputs(tmp_path)
