@@ -7,6 +7,8 @@ The parts, all by default:
 - memory: the peak of anonymous memory of builds with several memory limits, in a memory cgroup of
   that limit, so that page cache is bounded too but not counted;
 - size: seconds per edge from the smallest to the largest edge list, from CSV and from ``.npy``;
+- append: seconds to append 1 % of the edges to the largest graph in 1 GB of memory, page cache
+  included; to copy its files; and to build it;
 - verify: GB a second of ``gz.verify`` on files in the page cache, against a plain read of them.
 """
 
@@ -31,6 +33,7 @@ from graphzero.report.limited_memory import NoMemoryGroup, memory_group
 
 GOALS = {GRAPHZERO02: 5.0, DUCKDB: 2.0}
 MOST_GROWTH = 1.3
+APPEND_BYTES = 1_000_000_000
 VERIFIED_EDGES, VERIFIED_SCALE = 16_000_000, 20
 
 
@@ -154,6 +157,32 @@ def size(options: argparse.Namespace) -> list[dict[str, Any]]:
     return found
 
 
+def append(options: argparse.Namespace) -> dict[str, list[float]]:
+    """Seconds of appending in a memory group, of a copy, and of a build, in turns."""
+    edges, out = max(options.sizes), options.data / "out"
+    base, new = options.data / "base", edges_npy(options, edges // 100)
+    seconds: dict[str, list[float]] = {"copy": [], "append": [], "build": []}
+    with ExitStack() as stack:
+        group = stack.enter_context(memory_group(APPEND_BYTES))
+        how: dict[str, Any] = {"threads": options.threads, "prefix": group.prefix}
+        worker = stack.enter_context(start_own(folder=options.data, **how))
+        limit = {"memory_limit": APPEND_BYTES // 2}
+        for _ in range(options.runs):
+            for folder in (base, out):
+                shutil.rmtree(folder, ignore_errors=True)
+            path = str(edges_npy(options, edges))
+            requests: dict[str, dict[str, Any]] = {
+                "build": {"op": "convert", "edges": path, "out": str(base), **limit},
+                "copy": {"dataset": str(base), "out": str(out)},
+                "append": {"dataset": str(out), "edges": str(new), **limit},
+            }
+            for name, request in requests.items():
+                seconds[name].append(worker.call(**{"op": name, **request})["seconds"])
+    for folder in (base, out):
+        shutil.rmtree(folder)
+    return seconds
+
+
 def verify(options: argparse.Namespace) -> list[dict[str, Any]]:
     """GB a second of `gz.verify` and of a plain read, for several kinds of datasets."""
     import graphzero as gz
@@ -198,6 +227,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "rate": rate,
     "memory": memory,
     "size": size,
+    "append": append,
     "verify": verify,
 }
 
@@ -227,6 +257,12 @@ def tables(found: Mapping[str, Any]) -> str:
             nanoseconds, met = one["seconds_per_edge"] * 1e9, VERDICTS[one["growth"] <= MOST_GROWTH]
             growth = f"{one['growth']:.2f}x"
             cells.append([f"{one['edges']:,}", one["kind"], f"{nanoseconds:.1f}", growth, met])
+        shown.append(timing.markdown(cells))
+    if "append" in found:
+        middle = {name: median(values) for name, values in found["append"].items()}
+        cells = [["1 % of the edges appended", "seconds, medians", "of a copy"]]
+        for name, value in middle.items():
+            cells.append([name, f"{value:.2f}", f"{value / middle['copy']:.2f}x"])
         shown.append(timing.markdown(cells))
     if "verify" in found:
         cells = [["dataset", "size", "verify, GB/s", "plain read, GB/s"]]
