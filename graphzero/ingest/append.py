@@ -109,13 +109,14 @@ def append_dataset(
 
 @dataclass(frozen=True)
 class _Picked:
-    """Rows of an array in another order, which are read as they are needed."""
+    """Rows of an array in the order of positions, the least of which is `first`."""
 
     array: Array
-    order: Array
+    positions: Array
+    first: int
 
     def __getitem__(self, part: Any) -> Array:
-        found: Array = self.array[self.order[part]]
+        found: Array = self.array[self.positions[part] - self.first]
         return found
 
 
@@ -397,9 +398,9 @@ class _Append:
             found = replace(found, max_ids=found.max_ids[::-1])
 
         def positions(begin: int, end: int) -> Array:
-            return np.arange(first + begin, first + end, dtype=np.uint64)
+            return np.arange(first + begin, first + end)
 
-        columns["position"] = ReadColumn(np.dtype(np.uint64), found.num_records, positions)
+        columns["position"] = ReadColumn(np.dtype(np.int64), found.num_records, positions)
         return _NewEdges(replace(found, columns=columns), attributes, first)
 
     def _check_edges(self, table: EdgeTable) -> None:
@@ -553,8 +554,7 @@ class _Append:
             rows: Any = _NONE
             if new is not None:
                 array = self._spooled(new.attributes[attribute], new.edges.num_records, 0)
-                order = entries.columns["edge_ids"].astype(np.int64) - new.first
-                rows = _Picked(array, order)
+                rows = _Picked(array, entries.columns["edge_ids"], new.first)
             path = self.folder / files.edge_rows(key, attribute)
             attributes[attribute] = self._rows(path, stored, rows, None, entries)
         for name, stored in table.splits.items() if key in self.removed else ():
@@ -618,7 +618,7 @@ class _Append:
             edges = replace(edges, node_times=self._node_times(key, incoming))
         dtypes = lists.payload_dtypes(edges)
         if "edge_ids" in dtypes:
-            dtypes["edge_ids"] = np.dtype(np.uint64)
+            dtypes["edge_ids"] = np.dtype(np.int64)
         memory = self.options.sort_memory // 2
         run = sort.run_length(list(dtypes.values()), memory // 2)
         sorter = sort.EdgeSorter(self.folder, list(dtypes.values()), memory)
@@ -730,7 +730,9 @@ def removed_edges(value: Any, num_edges: int | None = None) -> Array:
 
 
 def positions_after(removed: Array, positions: Array) -> Array:
-    """Positions in the edge list after edges were removed, -1 for those."""
+    """Positions in the edge list after edges were removed, -1 for those, int64."""
+    if not len(removed):
+        return positions.astype(np.int64)
     before = np.searchsorted(removed, positions)
     is_gone = np.searchsorted(removed, positions, "right") > before
     found: Array = positions.astype(np.int64) - before
