@@ -96,7 +96,7 @@ def sizes() -> list[Size]:
         Size("tests/", code_lines(iter(_tests())), 22_000),
         Size("benchmarks/", code_lines(iter(_python("benchmarks"))), 2_760),
         Size("files of benchmarks/", len(_python("benchmarks")), 17),
-        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 27_280),
+        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 27_310),
     ]
     for package, (lines, files) in BUDGETS.items():
         here = [path for path in python if _package_of(path) == package]

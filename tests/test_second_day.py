@@ -218,7 +218,7 @@ def test_a_folder_that_was_built_again_is_not_opened_for_the_first_build(tmp_pat
             from_data(make_data(size), tmp_path / "store").close()
         built.set()
 
-    assert "was built again before all ranks had opened it" in in_ranks(tmp_path, work)[1]
+    assert "has changed before all ranks had opened it" in in_ranks(tmp_path, work)[1]
 
 
 SCRIPT = """

@@ -200,8 +200,8 @@ def once(path: str | os.PathLike[str], write: Callable[[], _T]) -> _T | None:
         told, built = _first(store, f"{key}/{host}", host, folder, write)
     if told["manifest"] != _content(folder):
         raise RuntimeError(
-            f"{folder} was built again before all ranks had opened it: give each graph a folder of "
-            f"its own, or call torch.distributed.barrier() between the builds"
+            f"{folder} has changed before all ranks had opened it: give each graph a folder of "
+            f"its own, or call torch.distributed.barrier() between builds and changes"
         )
     return built
 
