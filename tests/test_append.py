@@ -14,6 +14,7 @@ from test_changes import content
 
 import graphzero as gz
 from graphzero.cli import main
+from graphzero.ingest import append as append_module
 from graphzero.ingest import append_dataset, build_dataset
 
 NODES, EDGES = 40, 300
@@ -23,6 +24,15 @@ WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
 RNG = np.random.default_rng(0)
 ROWS = {"x": RNG.random((NODES, 3), np.float32), "y": RNG.integers(0, 5, NODES)}
 TIMES = RNG.integers(0, 9, NODES)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_pieces():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(append_module, "_PIECE_BYTES", 200)
+        patch.setattr(append_module, "_SEARCHED", 16)
+        patch.setattr(append_module, "_CHUNK", 11)
+        yield
 
 
 def edges_of(cut, attributes, seed=0):

@@ -63,6 +63,7 @@ _CHUNK = 1 << 20
 _PIECE_BYTES = 8 << 20
 _SEARCHED = 1 << 18  # entries whose places are looked for at once
 _NONE = np.empty(0, np.int64)
+_ENDS = ("owners", "neighbors")
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
@@ -162,16 +163,19 @@ def merged(
     at: Array,
     gone: Array = _NONE,
     change: Callable[[Array], Array] | None = None,
+    find: Callable[[int], object] = lambda _: None,
 ) -> Iterator[Array]:
     """The rows of a section with those of `new` among them, in pieces.
 
     `at` says how many old rows stand before each new one, and `gone` which old ones are left out;
-    both are ascending. `change` is what becomes of old values.
+    both are ascending. `change` is what becomes of old values. `find` is called with the end of a
+    piece, before `at` is looked at up to there.
     """
     rows = max(1, _PIECE_BYTES // max(1, old.rows[:1].nbytes))
     begin = low = 0
     while begin < len(old) or low < len(at):
         end = min(begin + rows, len(old))
+        find(end)
         high = int(np.searchsorted(at, end)) if end < len(old) else len(at)
         if high - low > rows:
             high = low + rows
@@ -224,6 +228,8 @@ class _NewEdges:
 class _Entries:
     """Entries of new edges, sorted: how many stored ones stand before each, and what they are.
 
+    The first `num_found` of `at` are known, the others larger than any.
+
     The columns are "owners" and "neighbors", stored ids, and sections of the graph file. `gone` are
     the stored entries that are left out.
     """
@@ -231,6 +237,17 @@ class _Entries:
     at: Array
     columns: dict[str, Array]
     gone: Array = field(default_factory=lambda: _NONE)
+    num_found: int = 0
+
+    def find(self, graph: StoredGraph, end: int) -> None:
+        """Finds the places before an entry, which are then read anyhow, or all."""
+        at, width = self.at, graph.header.width
+        while (found := self.num_found) < len(at) and (
+            end == width or not found or at[found - 1] < end
+        ):
+            part = slice(found, found + _SEARCHED)
+            at[part] = _places(graph, *(self.columns[name][part] for name in _ENDS))
+            self.num_found = min(part.stop, len(at))
 
 
 def _grown(header: Header, num_rows: int) -> Header:
@@ -627,6 +644,7 @@ class _Append:
             sorter.add(*lists.entries(edges, begin, begin + run, *after))
         new = partial(sort.temp_array, self.folder, edges.num_stored, memory=memory // 8)
         at = new(dtype=np.int64)
+        at[:] = np.iinfo(np.int64).max
         columns = {"owners": new(dtype=np.uint32), "neighbors": new(dtype=np.uint32)}
         columns |= {name: new(dtype=dtype) for name, dtype in dtypes.items()}
         done = 0
@@ -635,7 +653,6 @@ class _Append:
             columns["owners"][part], columns["neighbors"][part] = keys >> _HALF, keys & _LOW
             for name, values in zip(dtypes, payload, strict=True):
                 columns[name][part] = values
-            at[part] = _places(graph, columns["owners"][part], columns["neighbors"][part])
             done += len(keys)
         return _Entries(at, columns)
 
@@ -673,11 +690,13 @@ class _Append:
         stored = _Section(graph.path, header, "indptr").whole()
         for begin in range(0, count + 1, _CHUNK):
             end = min(begin + _CHUNK, count + 1)
-            nodes, known = np.arange(begin, end), min(end, len(stored))
+            known = min(end, len(stored))
             starts[begin:known] = stored[begin:known]
             starts[max(begin, known) : end] = stored[-1]
             starts[begin:end] -= np.searchsorted(entries.gone, starts[begin:end])
-            starts[begin:end] += np.searchsorted(columns["owners"], nodes)
+            low, high = np.searchsorted(columns["owners"], [begin, end - 1]).tolist()
+            counts = np.bincount(columns["owners"][low:high] - begin, minlength=end - begin)
+            starts[begin:end] += low + np.cumsum(counts) - counts
             file.append("indptr", starts[begin:end])
         new = {"indices": columns["neighbors"], **columns}
         for name in ("indices", "edge_ids", "weights", "times"):
@@ -687,7 +706,8 @@ class _Append:
             done, sums = 0, lists.ListSums()
             time_order = lists.TimeOrderWriter(file, self.folder, memory)
             change = partial(positions_after, removed) if name == "edge_ids" else None
-            for piece in merged(old, new[name], entries.at, entries.gone, change):
+            find = partial(entries.find, graph)
+            for piece in merged(old, new[name], entries.at, entries.gone, change, find):
                 file.append(name, piece)
                 step = time_order.most_entries if name == "times" else len(piece)
                 for begin in range(0, len(piece) if name in ("weights", "times") else 0, step):
