@@ -1,8 +1,9 @@
-"""Layers of PyG on one mini-batch: forward and backward of three layers, in three forms.
+"""Layers of PyG on one mini-batch: forward and backward of three layers, in four forms.
 
 `whole` gives every layer the whole mini-batch; `trim_to_layer` is PyG's; `targets` gives each layer
 the nodes that it reads and those that it computes, as a pair; a GCNConv gets the weights of its
-edges, which depend on all edges of the mini-batch, and adds the term of a node itself.
+edges, which depend on all edges of the mini-batch, and adds the term of a node itself. `csr` gives
+the edges as a sparse matrix besides.
 """
 
 from __future__ import annotations
@@ -22,10 +23,21 @@ from benchmarks.inputs import build_once, prepare
 HIDDEN, HOPS = 64, [15, 10, 5]
 
 
-def gcn(conv: GCNConv, x: torch.Tensor, edges: torch.Tensor, scale: Any, n: int) -> torch.Tensor:
+def matrix(edges: torch.Tensor, values: torch.Tensor, n: int, columns: int) -> torch.Tensor:
+    """The edges to the first n nodes, which are sorted by target, as a sparse matrix."""
+    rows = torch.searchsorted(edges[1], torch.arange(n + 1))
+    return torch.sparse_csr_tensor(rows, edges[0], values, size=(n, columns))
+
+
+def gcn(
+    conv: GCNConv, x: torch.Tensor, edges: torch.Tensor, scale: Any, n: int, form: str
+) -> torch.Tensor:
     """The rows of the first n nodes; `scale` is of all nodes, from all edges of the mini-batch."""
     rows, weight = conv.lin(x), scale[edges].prod(0) * (edges[0] != edges[1])
-    found = conv.propagate(edges, x=(rows, rows[:n]), edge_weight=weight, size=(len(x), n))
+    if form == "csr":
+        found = matrix(edges, weight, n, len(x)) @ rows
+    else:
+        found = conv.propagate(edges, x=(rows, rows[:n]), edge_weight=weight, size=(len(x), n))
     return found + rows[:n] * scale[:n, None] ** 2 + conv.bias
 
 
@@ -37,12 +49,17 @@ def forward(convs: Any, batch: Any, form: str) -> torch.Tensor:
     for i, conv in enumerate(convs):
         if form == "trim_to_layer":
             x, edge_index, _ = trim_to_layer(i, counts, batch.num_sampled_edges, x, edge_index)
-        if form == "targets":
+        if form in ("targets", "csr"):
             hops = len(convs) - i
             edge_index = batch.edge_index[:, : sum(batch.num_sampled_edges[:hops])]
             n = sum(counts[:hops])
-            is_gcn = isinstance(conv, GCNConv)
-            x = gcn(conv, x, edge_index, scale, n) if is_gcn else conv((x, x[:n]), edge_index)
+            if isinstance(conv, GCNConv):
+                x = gcn(conv, x, edge_index, scale, n, form)
+            else:
+                edges = edge_index
+                if form == "csr":
+                    edges = matrix(edge_index, torch.ones(edge_index.shape[1]), n, len(x))
+                x = conv((x, x[:n]), edges)
         else:
             x = conv(x, edge_index)
         x = x.relu()
@@ -60,7 +77,8 @@ def main() -> None:
         torch.manual_seed(0)
         convs = [kind(width, HIDDEN) for width in (options.dim, HIDDEN, HIDDEN)]
         # `trim_to_layer` would give a GCNConv the degrees of what is left
-        for form in ("whole", *["trim_to_layer"] * (kind is not GCNConv), "targets"):
+        forms = ["whole", *["trim_to_layer"] * (kind is not GCNConv), "targets"]
+        for form in [*forms, *["csr"] * (kind is not GATConv)]:
             seconds = []
             for _ in range(options.runs + 1):
                 begin = time.perf_counter()

@@ -94,9 +94,9 @@ def sizes() -> list[Size]:
         Size("files of graphzero/", len(python), 128),
         Size("Cython and C", code_lines(iter(_compiled())), 6_800),
         Size("tests/", code_lines(iter(_tests())), 22_000),
-        Size("benchmarks/", code_lines(iter(_python("benchmarks"))), 2_760),
+        Size("benchmarks/", code_lines(iter(_python("benchmarks"))), 2_770),
         Size("files of benchmarks/", len(_python("benchmarks")), 17),
-        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 27_310),
+        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 27_760),
     ]
     for package, (lines, files) in BUDGETS.items():
         here = [path for path in python if _package_of(path) == package]
