@@ -110,6 +110,8 @@ def test_what_infer_returns_becomes_an_attribute(data, tmp_path):
     for value in (rows, tmp_path / "h.gd", str(tmp_path / "h.gd")):
         with gz.set_attribute(data, "h", value) as ds:
             np.testing.assert_array_equal(ds.nodes[""].attributes["h"].gather(np.arange(60)), 2 * x)
+    with gz.set_attribute(data, "h", rows, dtype="float16") as ds:
+        assert ds.nodes[""].attributes["h"].dtype == np.float16
     rows.close()
     build_dataset(tmp_path / "other", PAIRS[:, :30], num_nodes=NODES)
     with pytest.raises(ValueError, match="has another order than the graph"):

@@ -272,7 +272,8 @@ class _Change:
         """The rows of an attribute, one for each node."""
         path = getattr(value, "path", value)  # of a FeatureStore
         if isinstance(path, str | os.PathLike) and os.fspath(path).endswith(".gd"):
-            return stored.open_stored_rows(Path(path), order)
+            rows, dtype = stored.open_stored_rows(Path(path), order), self.changes.dtype
+            return rows if dtype is None else rows.converted(dtype)
         rows = open_node_attribute(
             value, name, self.changes.dtype, id_column=self.changes.id_column, maps_ids=bool(ids)
         )
