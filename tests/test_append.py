@@ -200,11 +200,19 @@ def test_ids_that_are_mapped(tmp_path):
 
 def test_nodes_that_only_edges_name(tmp_path):
     gz.build(tmp_path / "data", [[0, 1], [1, 2], [2, 0]]).close()
+    gz.build(tmp_path / "again", [[0, 1], [1, 2], [2, 0]], edge_ids=True).close()
     with gz.append(tmp_path / "data", [[2, 5], [3, 4], [1, 0]]) as ds:
         assert (ds.num_nodes, ds.num_edges) == (6, 6)
         assert ds.graph.neighbors(0).tolist() == [1, 2]
+    (tmp_path / "more.csv").write_text("src,dst,amount\n0,1,3\n")
+    with pytest.warns(UserWarning, match="columns that are not used: amount") as told:
+        gz.append(tmp_path / "data", tmp_path / "more.csv").close()
+    assert told[0].filename == __file__
+    ds, moved = gz.append(tmp_path / "again", remove_edges=[1])
+    ds.close()
+    assert moved([0, 1, 2]).tolist() == [0, -1, 1]
     with gz.append(tmp_path / "data", nodes={"num_nodes": 4}) as ds:
-        assert (ds.num_nodes, ds.num_edges, len(ds.graph.neighbors(9))) == (10, 6, 0)
+        assert (ds.num_nodes, ds.num_edges, len(ds.graph.neighbors(9))) == (10, 7, 0)
 
 
 def test_what_cannot_be_appended(tmp_path):
@@ -227,7 +235,7 @@ def test_what_cannot_be_appended(tmp_path):
             {"nodes": {"x": ROWS["x"][:2], "y": ROWS["y"][:3]}},
         ),
         (ValueError, "'edge_attr' is missing", "data", {"edges": {**few, "edge_attr": None}}),
-        (ValueError, "'kind' is new", "data", {"edges": {**few, "kind": np.ones(9)}}),
+        (ValueError, "'kind' is not stored", "data", {"edges": {**few, "kind": np.ones(9)}}),
         (
             ValueError,
             "have weights, and these do not",
@@ -254,6 +262,7 @@ def test_what_cannot_be_appended(tmp_path):
         (ValueError, "must be positions", "data", {"remove_edges": [0.5]}),
         (ValueError, "with edge_ids=True", "bare", {"remove_edges": [0]}),
         (ValueError, "remove_edges= has no type", "typed", {"remove_edges": {"paper": [0]}}),
+        (ValueError, "edges= of a typed graph is a dict", "typed", {"edges": [[0, 1]]}),
         (ValueError, "edges= has no type", "typed", {"edges": {"paper": few}}),
         (ValueError, "nodes= has no type", "typed", {"nodes": {"book": {"num_nodes": 1}}}),
         (ValueError, "has no new nodes", "data", {"nodes": {n: ROWS[n][:0] for n in ROWS}}),

@@ -7,6 +7,7 @@ place by a binary search in its list. New nodes stand at the end of the stored o
 from __future__ import annotations
 
 import os
+import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.errors import FormatError
+from graphzero.errors import FormatError, user_line
 from graphzero.ingest import graph_input, lists, sort
 from graphzero.ingest.build import stored_orders
 from graphzero.ingest.changes import has_link_split, require_positions, stored_ids
@@ -82,6 +83,10 @@ def append_dataset(
     with sort.spooling_near(folder), noting_inputs() as inputs, folder_lock(folder):
         recover(folder)
         earlier = read_manifest(folder)
+        for option, value in (("edges", edges), ("remove_edges", remove_edges)):
+            if earlier.is_typed and not isinstance(value, Mapping | None):
+                there = ", ".join(map(repr, earlier.edges))
+                raise ValueError(f"{option}= of a typed graph is a dict by edge type, of {there}")
         of_nodes: dict[Any, Any] = dict(nodes or {})
         of_edges: dict[Any, Any] = {} if edges is None else {EDGES: edges}
         gone: dict[Any, Any] = {} if remove_edges is None else {EDGES: remove_edges}
@@ -314,12 +319,15 @@ class _Append:
     def _require_equal(self, given: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
         """Refuses attributes of which the others have none, and the other way round."""
         for names, why in (
-            (stored.keys() - given.keys(), "is missing: what is new needs every attribute"),
-            (given.keys() - stored.keys(), "is new: give it to all by gz.set_attribute before"),
+            (stored.keys() - given.keys(), "is missing, and what is new needs all of them"),
+            (given.keys() - stored.keys(), "is not stored: set_attribute gives it to all before"),
         ):
             for name in sorted(names):
                 there = ", ".join(map(repr, stored)) or "none"
-                raise ValueError(f"attribute {name!r} {why} that is stored: {there}")
+                raise ValueError(
+                    f"attribute {name!r} {why}; stored are {there}. Columns of an edge list are "
+                    f"attributes by gz.Source(..., edge_attrs=[...])"
+                )
 
     # Reading
 
@@ -382,6 +390,8 @@ class _Append:
         one = graph_input.open_more_edges(
             content, options, sampled_by, [ids[name] for name in ends]
         )
+        if unused := one.edges.summary.unused:  # as a build says it
+            warnings.warn(unused, UserWarning, stacklevel=user_line())
         self._require_equal(one.attributes, table.attributes)
         attributes = {
             name: self._as_stored(rows, table.attributes[name], header.width)
@@ -749,13 +759,15 @@ def removed_edges(value: Any, num_edges: int | None = None) -> Array:
     return found
 
 
-def positions_after(removed: Array, positions: Array) -> Array:
+def positions_after(removed: Array, positions: Any) -> Array:
     """Positions in the edge list after edges were removed, -1 for those, int64."""
+    positions = np.asarray(positions)
     if not len(removed):
-        return positions.astype(np.int64)
+        found: Array = positions.astype(np.int64)
+        return found
     before = np.searchsorted(removed, positions)
     is_gone = np.searchsorted(removed, positions, "right") > before
-    found: Array = positions.astype(np.int64) - before
+    found = positions.astype(np.int64) - before
     found[is_gone] = -1
     return found
 
