@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from graphzero.report.monitor import Monitor
     from graphzero.report.readings import MemoryReport, memory_report
     from graphzero.report.verify import Finding, verify
+    from graphzero.store.remote import fetch, publish
     from graphzero.training.graphsage import GraphSAGE
     from graphzero.training.infer import infer
 
@@ -99,12 +100,14 @@ __all__ = [
     "append",
     "build",
     "drop_attribute",
+    "fetch",
     "from_ogb",
     "get_include",
     "infer",
     "memory_report",
     "pack",
     "profile",
+    "publish",
     "reorder",
     "set_attribute",
     "set_split",
@@ -134,6 +137,7 @@ _LAZY = {
         "graphzero.report.readings": ("MemoryReport", "memory_report"),
         "graphzero.report.monitor": ("Monitor",),
         "graphzero.report.verify": ("Finding", "verify"),
+        "graphzero.store.remote": ("fetch", "publish"),
         "graphzero.training.graphsage": ("GraphSAGE",),
         "graphzero.training.infer": ("infer",),
     }.items()

@@ -22,11 +22,12 @@ from graphzero.commands.parsing import (
     one_line,
     open_closed_streams,
 )
+from graphzero.units import require_local
 
 # Each is a module of `graphzero.commands`; in the order of the help.
 _COMMANDS = (
-    *("build", "import", "append", "set", "reorder", "pack", "info"),
-    *("verify", "tune", "train", "infer", "report", "demo"),
+    *("build", "import", "append", "set", "reorder", "pack", "info", "verify"),
+    *("fetch", "publish", "tune", "train", "infer", "report", "demo"),
 )
 
 
@@ -71,6 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: _fail(f"warning: {message}")
         try:
+            require_local(getattr(args, "dir", getattr(args, "path", "")))
             code: int = args.run(args)
             sys.stdout.flush()
             return code

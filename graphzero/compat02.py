@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from graphzero import _core
+from graphzero.store.atomic import folder_lock
 from graphzero.store.outputs import Output, check_outputs
 from graphzero.units import as_count, by_either_name
 
@@ -125,8 +126,6 @@ def _target(out_path: PathLike, source: Path) -> Iterator[Path]:
     ValueError
         If it is the source.
     """
-    from graphzero.ingest.folder import folder_lock  # ingest imports pyarrow
-
     output = Output("out_path", out_path)
     check_outputs([output], [source])
     with folder_lock(output.target.parent, shared=True):

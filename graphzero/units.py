@@ -1,4 +1,4 @@
-"""Arguments of users: sizes as text, counts, processors, and former names."""
+"""Arguments of users: sizes as text, counts, processors, addresses, and former names."""
 
 from __future__ import annotations
 
@@ -88,3 +88,23 @@ def by_either_name(name: str, value: Any, old_value: Any) -> Any:
     if (value is None) == (old_value is None):
         raise TypeError(f"give {name}, once")
     return old_value if value is None else value
+
+
+def is_url(path: str | os.PathLike[str]) -> bool:
+    """Whether this is the address of a store, such as ``s3://bucket/data``."""
+    return re.match(r"[A-Za-z][\w+.:-]*://", os.fspath(path)) is not None
+
+
+def require_local(path: str | os.PathLike[str]) -> None:
+    """Refuses an address where files are mapped or written.
+
+    Raises
+    ------
+    ValueError
+    """
+    if is_url(path):
+        raise ValueError(
+            f"{os.fspath(path)!r} is on a remote store, and graphzero maps files of a local disk: "
+            f"'graphzero fetch URL DIR' brings a dataset here, 'graphzero publish DIR URL' copies "
+            f"one there"
+        )

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from reference_merging import is_symmetric
 
 import graphzero as gz
-from graphzero.ingest import build_dataset, folder, reorder_dataset
+from graphzero.ingest import build_dataset, reorder_dataset
+from graphzero.store.atomic import folder_lock
 from graphzero.store.format import FileWriter, read_file, read_header, verify_file
 from graphzero.store.manifest import read_manifest
 
@@ -177,6 +178,6 @@ def test_wrong_use(tmp_path):
             gz.reorder(tmp_path, order, **options)
     with pytest.raises(ValueError, match="needs something that samples"):
         reorder_dataset(tmp_path, "presample")
-    with folder.folder_lock(tmp_path), pytest.raises(BlockingIOError, match="another build"):
+    with folder_lock(tmp_path), pytest.raises(BlockingIOError, match="another build"):
         gz.reorder(tmp_path, "input")
     assert read_manifest(tmp_path).order == "hot"

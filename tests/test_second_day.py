@@ -25,8 +25,8 @@ from torch_geometric.nn.models import GAT, GraphSAGE  # noqa: E402
 
 import graphzero.api  # noqa: E402
 import graphzero.pyg  # noqa: E402
-from graphzero.ingest.folder import folder_lock  # noqa: E402
 from graphzero.pyg import NeighborLoader, from_data  # noqa: E402
+from graphzero.store.atomic import folder_lock  # noqa: E402
 
 # The C code that these loaders reach is sanitized by the tests of their open form.
 pytestmark = pytest.mark.no_asan

@@ -19,7 +19,6 @@ import pytest
 from cli_program import run
 
 import graphzero as gz
-from graphzero.ingest.folder import folder_lock
 from graphzero.report import limited_memory
 from graphzero.report import tune as module
 from graphzero.report.readings import read_files
@@ -32,6 +31,7 @@ from graphzero.report.tune import (
     settings_to_compare,
     tune,
 )
+from graphzero.store.atomic import folder_lock
 from graphzero.store.tuning_file import TUNING_NAME
 
 pytestmark = pytest.mark.no_asan  # starts processes with a limit that fits the plain interpreter

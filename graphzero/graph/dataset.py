@@ -46,6 +46,7 @@ from graphzero.store.manifest import (
     open_build,
 )
 from graphzero.store.mapped_file import ClosedAtExit
+from graphzero.units import is_url
 
 _Part = TypeVar("_Part", NodeStore, EdgeStore)
 
@@ -494,13 +495,26 @@ class Dataset(Named, ClosedAtExit):
 TypedDataset = Dataset
 
 
-def open_dataset(path: str | os.PathLike[str]) -> Dataset:
+def open_dataset(
+    path: str | os.PathLike[str],
+    *,
+    cache: str | os.PathLike[str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Dataset:
     """Opens a dataset folder: maps its files and reads only their headers.
 
     Parameters
     ----------
     path : path-like
-        A folder that `graphzero.build` has written.
+        A folder that `graphzero.build` has written, or the address of one on a remote store, such
+        as ``s3://bucket/data``, from which it is fetched first: see `graphzero.fetch`.
+    cache : path-like, optional
+        A folder on a disk of this machine, in which a copy of the files is kept, one folder for
+        each address. Needed for an address; with a path, such as of a shared file system, the copy
+        is opened, too. What the store has is compared each time; where it cannot be read, an
+        earlier copy serves, with a warning.
+    storage_options : dict, optional
+        Of fsspec's file system, such as ``{"anon": True}``.
 
     Returns
     -------
@@ -512,12 +526,20 @@ def open_dataset(path: str | os.PathLike[str]) -> Dataset:
     ------
     FileNotFoundError
         If there is no dataset.
+    FileExistsError
+        If the copy in `cache` was changed there.
+    ValueError
+        For an address without `cache`.
     FormatError
         If a file is truncated, not of this format, corrupt or of an unknown version, or if the
         files do not belong together.
     BlockingIOError
         If rebuilds replaced the dataset again and again while it was being opened.
     """
+    if cache is not None or is_url(path):
+        from graphzero.store.remote import cached_copy  # threads, which local files do not need
+
+        path = cached_copy(path, cache, storage_options)
     folder = Path(path)
     return open_build(folder, partial(_open_files, folder), Dataset.close)
 

@@ -23,7 +23,7 @@ from graphzero.ingest import graph_input, lists, sort
 from graphzero.ingest.build import stored_orders
 from graphzero.ingest.changes import has_link_split, require_positions, stored_ids
 from graphzero.ingest.edges import EdgeList, IdBound, ReadColumn, read_edges
-from graphzero.ingest.folder import entry_of, folder_lock, recover, replace_dataset
+from graphzero.ingest.folder import entry_of, recover, replace_dataset
 from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.options import BuildOptions, Progress, WriteOptions
 from graphzero.ingest.row_files import write_split
@@ -37,6 +37,7 @@ from graphzero.ingest.stored import (
     open_stored_graph,
     open_stored_split,
 )
+from graphzero.store.atomic import folder_lock
 from graphzero.store.format import (
     DTYPES,
     FileWriter,

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from graphzero.ingest import graph_input, stored
 from graphzero.ingest.edges import EdgeList, read_edges
-from graphzero.ingest.folder import entry_of, folder_lock, recover, replace_dataset
+from graphzero.ingest.folder import entry_of, recover, replace_dataset
 from graphzero.ingest.id_map import collect_ids
 from graphzero.ingest.link_split import hold_out, time_bounds, write_link_split
 from graphzero.ingest.lists import (
@@ -34,7 +34,7 @@ from graphzero.ingest.rows import Rows, as_numbers, count_classes, rows_of_array
 from graphzero.ingest.sort import spooling_near, temp_array
 from graphzero.ingest.sources.table import Column, checked
 from graphzero.ingest.sources.tables import noting_inputs
-from graphzero.store.atomic import require_disk_space
+from graphzero.store.atomic import folder_lock, require_disk_space
 from graphzero.store.format import (
     FLAG_VECTOR,
     FileWriter,

@@ -15,7 +15,7 @@ import numpy as np
 
 from graphzero.ingest import stored
 from graphzero.ingest.build import stored_orders
-from graphzero.ingest.folder import entry_of, folder_lock, recover, replace_dataset
+from graphzero.ingest.folder import entry_of, recover, replace_dataset
 from graphzero.ingest.graph_input import (
     check_split_name,
     mapped_rows,
@@ -35,7 +35,7 @@ from graphzero.ingest.rows import (
 )
 from graphzero.ingest.sort import close_with_build, spooling_near
 from graphzero.ingest.sources.tables import noting_inputs
-from graphzero.store.atomic import require_disk_space
+from graphzero.store.atomic import folder_lock, require_disk_space
 from graphzero.store.format import FileWriter, Header, read_header
 from graphzero.store.id_table import IdTable
 from graphzero.store.manifest import (

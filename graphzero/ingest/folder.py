@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
 import os
 import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,6 +25,7 @@ from graphzero.store.manifest import (
     read_manifest,
     write_manifest,
 )
+from graphzero.units import require_local
 
 _T = TypeVar("_T")
 
@@ -34,40 +33,6 @@ _T = TypeVar("_T")
 _POLL = 0.05
 # How many builds of a folder a line of the user's program has begun.
 _BEGUN: Counter[tuple[str, str]] = Counter()
-
-
-@contextmanager
-def folder_lock(folder: Path, *, shared: bool = False) -> Iterator[None]:
-    """Locks a folder against builds; the lock ends with the process at the latest.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-    shared : bool
-        For writers of single files: several at the same time, but not during a build or a
-        measurement.
-
-    Raises
-    ------
-    BlockingIOError
-        With the folder, if another process is building there, or has the lock that this one wants
-        for itself.
-    """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        try:
-            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BlockingIOError(
-                errno.EWOULDBLOCK,
-                "another build, conversion or measurement (graphzero tune) uses this folder: wait "
-                "until it ends. If ranks build it together, import torch before under torchrun, or "
-                "call init_process_group: then one of them builds, and the others wait",
-                os.fspath(folder),
-            ) from None
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def recover(folder: Path) -> Manifest | None:
@@ -187,6 +152,7 @@ def once(path: str | os.PathLike[str], write: Callable[[], _T]) -> _T | None:
     RuntimeError
         If the rank that builds has failed or ended, or has built the folder again since.
     """
+    require_local(path)
     store = _store_of_ranks()
     if store is None:
         return write()

@@ -1,4 +1,4 @@
-"""Files that appear complete or not at all.
+"""Files that appear complete or not at all, and the lock of a folder.
 
 A file is written under a temporary name in its final folder, flushed to the disk,
 and renamed to its final name; the folder is flushed too. At every moment, also after a crash, a
@@ -8,12 +8,14 @@ reader sees the earlier file or the new one, never a part of one.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import secrets
 import shutil
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -206,3 +208,40 @@ def require_disk_space(folder: str | os.PathLike[str], num_bytes: int, needs: st
             f"{needs} {num_bytes:,} bytes of disk space and {free:,} are free",
             os.fspath(folder),
         )
+
+
+@contextmanager
+def folder_lock(folder: Path, *, shared: bool = False, wait: bool = False) -> Iterator[None]:
+    """Locks a folder against builds; the lock ends with the process at the latest.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+    shared : bool
+        For writers of single files: several at the same time, but not during a build or a
+        measurement.
+    wait : bool
+        Whether to wait for the lock instead.
+
+    Raises
+    ------
+    BlockingIOError
+        With the folder, if another process is building there, or has the lock that this one wants
+        for itself.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+            fcntl.flock(descriptor, kind if wait else kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BlockingIOError(
+                errno.EWOULDBLOCK,
+                "another build, conversion or measurement (graphzero tune) uses this folder: wait "
+                "until it ends. If ranks build it together, import torch before under torchrun, or "
+                "call init_process_group: then one of them builds, and the others wait",
+                os.fspath(folder),
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)

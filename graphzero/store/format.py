@@ -196,8 +196,8 @@ def _check_section(section: Section, lowest_offset: int, file_bytes: int) -> Non
         raise FormatError(f"section '{section.name}' reaches beyond the end of the file")
 
 
-def decode_header(page: bytes, file_bytes: int, kind: str) -> Header:
-    """Header from the first page of a file of file_bytes bytes.
+def decode_header(page: bytes, file_bytes: int | None, kind: str) -> Header:
+    """Header from the first page of a file of file_bytes bytes; None if this is not known.
 
     Raises
     ------
@@ -220,7 +220,7 @@ def decode_header(page: bytes, file_bytes: int, kind: str) -> Header:
         raise FormatError("has the flag of an edge type, but no edges")
     if neighbors and not flags & FLAG_TYPED:
         raise FormatError(f"has {neighbors} neighbours, but not the flag of an edge type")
-    if size != file_bytes:
+    if file_bytes is not None and size != file_bytes:
         state = "truncated" if file_bytes < size else "too long"
         raise FormatError(f"is {state}: its header says {size} bytes, it has {file_bytes}")
     if num_sections > MAX_SECTIONS:
@@ -230,7 +230,7 @@ def decode_header(page: bytes, file_bytes: int, kind: str) -> Header:
     for i in range(num_sections):
         name, *numbers = _SECTION.unpack_from(page, _SECTIONS_AT + i * _SECTION.size)
         section = Section(name.split(b"\0")[0].decode("latin-1"), *numbers)
-        _check_section(section, lowest_offset, file_bytes)
+        _check_section(section, lowest_offset, size)
         if any(section.name == other.name for other in sections):
             raise FormatError(f"has two sections named '{section.name}'")
         sections.append(section)
@@ -284,6 +284,30 @@ def read_file(path: str | os.PathLike[str]) -> tuple[Header, dict[str, npt.NDArr
     return header, arrays
 
 
+def corrupt_sections(
+    path: str | os.PathLike[str], header: Header, progress: Progress = lambda _: None
+) -> Iterator[Section]:
+    """The sections of a file that do not have their checksums.
+
+    Parameters
+    ----------
+    path : path-like
+    header : Header
+    progress : callable, optional
+        Called with the number of bytes after each piece.
+    """
+    with open(path, "rb") as file:
+        for section in header.sections:
+            file.seek(section.offset)
+            crc = 0
+            for at in range(0, section.length, CHUNK_BYTES):
+                chunk = file.read(min(CHUNK_BYTES, section.length - at))
+                crc = zlib.crc32(chunk, crc)
+                progress(len(chunk))
+            if crc != section.crc:
+                yield section
+
+
 def verify_file(path: str | os.PathLike[str], progress: Progress = lambda _: None) -> Header:
     """Reads a whole file and checks the checksum of every section.
 
@@ -303,19 +327,10 @@ def verify_file(path: str | os.PathLike[str], progress: Progress = lambda _: Non
         Naming the first section whose checksum does not match.
     """
     header = read_header(path)
-    with open(path, "rb") as file:
-        for section in header.sections:
-            file.seek(section.offset)
-            crc = 0
-            for at in range(0, section.length, CHUNK_BYTES):
-                chunk = file.read(min(CHUNK_BYTES, section.length - at))
-                crc = zlib.crc32(chunk, crc)
-                progress(len(chunk))
-            if crc != section.crc:
-                raise FormatError(
-                    f"{path}: section '{section.name}' is corrupt (checksum mismatch): "
-                    f"build the file again"
-                )
+    for section in corrupt_sections(path, header, progress):
+        raise FormatError(
+            f"{path}: section '{section.name}' is corrupt (checksum mismatch): build the file again"
+        )
     return header
 
 

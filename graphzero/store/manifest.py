@@ -501,6 +501,17 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
         raise FileNotFoundError(
             2, f"no dataset here (no {MANIFEST_NAME}): build one with graphzero.build", str(folder)
         ) from None
+    return parse_manifest(text, path)
+
+
+def parse_manifest(text: bytes, path: str | os.PathLike[str]) -> Manifest:
+    """The manifest of the content of a ``dataset.json``; `path` is for messages.
+
+    Raises
+    ------
+    FormatError
+        If this version cannot read it.
+    """
     try:
         content = json.loads(text)
         if content["format"] != _FORMAT:

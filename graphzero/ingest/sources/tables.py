@@ -38,6 +38,7 @@ from graphzero.ingest.sources.text_table import (
     CsvTable,
     without_compression,
 )
+from graphzero.units import is_url
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".edges", ".edgelist", ".el")
 PARQUET_SUFFIXES = (".parquet", ".parq", ".pq")
@@ -57,16 +58,17 @@ _FOREIGN = {
 class RemoteFile:
     """A file on a store of pyarrow's or fsspec's file systems; for readers it is as a path."""
 
-    def __init__(self, filesystem: pa.fs.FileSystem, path: PurePath, url: str) -> None:
+    def __init__(self, filesystem: pa.fs.FileSystem, place: str, url: str) -> None:
+        path = PurePosixPath(place)
         self.suffix, self.with_suffix = path.suffix, path.with_suffix
-        self._filesystem, self._path, self._url = filesystem, path, url
+        self._filesystem, self._place, self._url = filesystem, place, url
 
     def __str__(self) -> str:
         return self._url
 
     def open(self, *_: Any, **__: Any) -> pa.NativeFile:
         """The file, which can be sought in."""
-        return self._filesystem.open_input_file(str(self._path))
+        return self._filesystem.open_input_file(self._place)
 
 
 def _remote_files(url: str) -> list[Any]:
@@ -79,12 +81,13 @@ def _remote_files(url: str) -> list[Any]:
         filesystem = pa.fs.PyFileSystem(pa.fs.FSSpecHandler(of_fsspec))
     scheme, folder = url.partition("://")[0], PurePosixPath(place)
     if filesystem.get_file_info(place).is_file:
-        return [RemoteFile(filesystem, folder, url)]
+        return [RemoteFile(filesystem, place, url)]
     chosen = pa.fs.FileSelector(place, recursive=True, allow_not_found=True)
     listed = [PurePosixPath(one.path) for one in filesystem.get_file_info(chosen) if one.is_file]
+    found = _of_folder(folder, listed, url)  # of an address, a PurePath has lost one slash
+    places = [f"{place.rstrip('/')}/{path.relative_to(folder)}" for path in found]
     return [
-        RemoteFile(filesystem, path, f"{scheme}://{path}")
-        for path in _of_folder(folder, listed, url)
+        RemoteFile(filesystem, at, f"{scheme}://{at.partition('://')[2] or at}") for at in places
     ]
 
 
@@ -140,7 +143,7 @@ def files_of(value: Any) -> list[Any]:
         for path, again in itertools.pairwise(sorted(real)):
             if path == again:
                 raise ValueError(f"{path} is in the list of files twice: leave one out")
-    elif re.match(r"[A-Za-z][\w+.-]+://", str(value)):
+    elif is_url(str(value)):
         found = _remote_files(str(value))
     elif _is_pattern(value):
         fixed = itertools.takewhile(lambda part: not _MAGIC.search(part), Path(value).parts)
