@@ -1,7 +1,8 @@
 """Pages that a mini-batch touches in each order of nodes, by the resident share of the rows.
 
 Makes an R-MAT graph in a temporary folder and prints the table of ``docs/ordering.md``. Pages are
-counted, not timed: the figures do not depend on the machine.
+counted, not timed: the figures do not depend on the machine. With ``--shapes``, those of graphs in
+the shapes of `SHAPES`, a thousandth and a hundredth as large, for ``docs/scale.md``.
 """
 
 from __future__ import annotations
@@ -17,10 +18,19 @@ import numpy as np
 
 import graphzero as gz
 from benchmarks import timing
-from benchmarks.inputs import IntArray, edge_chunk
+from benchmarks.inputs import IntArray, edge_chunk, write_edges
 
 SHARES = (0.0, 0.1, 0.3, 0.5)  # resident part of the nodes' rows
 NODE_BATCHES = 8
+# Nodes, edges and bytes of a row: ogbn-papers100M (float32), the papers and citations of MAG240M
+# (float16; both Hu et al., 2020 and 2021), IGB-full (float32; Khatua et al., 2023).
+SHAPES = {
+    "papers100M": (111_059_956, 1_615_685_872, 512),
+    "MAG240M": (121_751_666, 1_297_748_926, 1536),
+    "IGB-full": (269_346_174, 3_995_777_033, 4096),
+}
+MACHINES = (16, 64, 256)  # GB of memory
+PARTS = (1000, 100)
 
 
 def seed_sets(num_nodes: int, edges: IntArray, scrambled: IntArray) -> Iterator[Any]:
@@ -31,11 +41,11 @@ def seed_sets(num_nodes: int, edges: IntArray, scrambled: IntArray) -> Iterator[
     yield "1 %, low degrees", scrambled[rng.permutation(corner)[: max(1, num_nodes // 100)]]
 
 
-def node_pages(path: str, presample: gz.Presample, resident: list[int]) -> list[float]:
-    """Distinct pages beyond the resident ones, on average over new mini-batches."""
+def node_pages(
+    path: str, presample: gz.Presample, resident: list[int], row_bytes: int
+) -> list[float]:
+    """Distinct pages of rows beyond the resident ones, on average over new mini-batches."""
     with gz.open(path) as ds:
-        assert ds.features is not None
-        row_bytes = ds.features.row_bytes
         sampler = gz.NeighborSampler(ds.graph, list(presample.fanouts), seed=presample.seed + 1)
         rng = np.random.default_rng(presample.seed + 1)
         found = np.zeros(len(resident))
@@ -46,6 +56,30 @@ def node_pages(path: str, presample: gz.Presample, resident: list[int]) -> list[
             pages = np.unique(np.concatenate(ends) // PAGESIZE)
             found += [np.count_nonzero(pages >= first) for first in resident]
     return [float(pages) for pages in found / NODE_BATCHES]
+
+
+def shapes_table(options: argparse.Namespace) -> list[list[str]]:
+    """Pages of features that a mini-batch reads on machines of several sizes, all at one scale.
+
+    Of a machine's memory, a tenth is left alone, and the topology is taken off.
+    """
+    rows = [["shape", "of it", *(f"{memory} GB" for memory in MACHINES), "nothing resident"]]
+    for name, (whole_nodes, whole_edges, row_bytes) in SHAPES.items():
+        for part in (one * options.smaller for one in PARTS):
+            num_nodes, num_edges = whole_nodes // part, whole_edges // part
+            topology, total = 8 * num_nodes + 4 * num_edges, row_bytes * num_nodes
+            room = [int(0.9e9 * memory / part) - topology for memory in MACHINES]
+            resident = [min(max(each, 0), total) // PAGESIZE for each in room]
+            with tempfile.TemporaryDirectory(dir=options.data) as path:
+                edges = write_edges(
+                    f"{path}/edges.npy", num_nodes.bit_length(), num_edges, num_nodes=num_nodes
+                )
+                train = np.random.default_rng(1).permutation(num_nodes)[: num_nodes // 20]
+                gz.build(path, edges, num_nodes=num_nodes, splits={"train": train}).close()
+                pages = node_pages(path, gz.Presample(), [*resident, 0], row_bytes)
+            rows.append([name, f"1/{part}", *(f"{count:,.0f}" for count in pages)])
+            print(rows[-1], file=sys.stderr, flush=True)
+    return rows
 
 
 def nodes_table(options: argparse.Namespace) -> list[list[str]]:
@@ -68,7 +102,7 @@ def nodes_table(options: argparse.Namespace) -> list[list[str]]:
                     gz.build(path, scrambled[edges], features, **how).close()
                 else:
                     gz.reorder(path, order).close()
-                pages = node_pages(path, presample, resident)
+                pages = node_pages(path, presample, resident, features.itemsize * options.dim)
                 rows.append([name, order, *(f"{count:,.0f}" for count in pages)])
     return rows
 
@@ -76,12 +110,14 @@ def nodes_table(options: argparse.Namespace) -> list[list[str]]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Counts and prints."""
     parser = timing.parser_of("benchmarks.ordering", __doc__, scale=19, edges=8e6)
+    parser.add_argument("--shapes", action="store_true", help="of known graphs, much smaller")
     options = parser.parse_args(arguments)
+    options.smaller = 1
     if options.quick:
-        options.scale, options.edges = 12, 50_000
+        options.scale, options.edges, options.smaller = 12, 50_000, 100
     timing.require_positive(parser, options, ["edges", "dim"])
     options.data.mkdir(parents=True, exist_ok=True)
-    rows = nodes_table(options)
+    rows = shapes_table(options) if options.shapes else nodes_table(options)
     print(timing.markdown(rows))
     timing.write_json(
         options, {"benchmark": "ordering", "settings": timing.settings(options), "pages": rows}

@@ -89,6 +89,12 @@ def polars_lists(_: Path) -> list[Any]:
     return [pl.DataFrame(EDGE_COLUMNS), frame, pl.Series("label", Y)]
 
 
+def tensors(_: Path) -> list[Any]:
+    """A column of tensors, as pyarrow and Ray Data have them."""
+    rows = pa.FixedShapeTensorArray.from_numpy_ndarray(X[IDS])
+    return [pa.table(EDGE_COLUMNS), pa.table({"id": IDS, "x": rows}), pa.table({"label": Y})]
+
+
 def each(frame: Callable[[Table], Any]) -> Callable[[Path], list[Any]]:
     return lambda folder: [frame(columns) for columns in TABLES.values()]
 
@@ -99,6 +105,7 @@ SOURCES: dict[str, Callable[[Path], list[Any]]] = {
     "pandas of arrow": each(pandas_of_arrow),
     "pandas lists": pandas_lists,
     "polars lists": polars_lists,
+    "tensors": tensors,
 }
 
 

@@ -62,7 +62,8 @@ class ArrowTable(Table):
         self.names: Sequence[str] | None = tuple(schema.names)
         self.width = len(schema.names)
         self.num_records = num_records
-        self.schema = schema
+        kinds = zip(schema.names, map(_storage_type, schema.types), strict=True)
+        self.schema = pa.schema(list(kinds))
         self.read = read
         if self.width == 0:
             raise ValueError(f"{name} is empty: it has no columns")
@@ -88,7 +89,7 @@ class ArrowTable(Table):
                     f"{self.name} has more than one column {name!r}: rename one of them"
                 )
         try:
-            yield from self.read(names, max_records)
+            yield from map(_of_storage, self.read(names, max_records))
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno:
                 raise
@@ -156,6 +157,18 @@ def _decoded(array: pa.DictionaryArray) -> pa.Array:
     if str(values.type) == "string_view":
         values = values.cast(pa.large_string())  # pyarrow decodes no views
     return pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode()
+
+
+def _storage_type(kind: pa.DataType) -> pa.DataType:
+    """Of an extension type, such as a tensor of Ray Data, what it is stored as."""
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def _of_storage(batch: pa.RecordBatch) -> pa.RecordBatch:
+    if not any(isinstance(kind, pa.BaseExtensionType) for kind in batch.schema.types):
+        return batch
+    columns = [getattr(column, "storage", column) for column in batch.columns]
+    return pa.record_batch(columns, batch.schema.names)
 
 
 def _is_list(kind: pa.DataType) -> bool:
