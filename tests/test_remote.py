@@ -69,9 +69,8 @@ def server(built, tmp_path) -> Iterator[FolderServer]:
 # --- round trips
 
 
-@pytest.mark.parametrize("store", ["path", "memory", "ranges", "no ranges", "query"])
+@pytest.mark.parametrize("store", ["path", "memory", "http", "query"])
 def test_a_fetched_dataset_has_the_files_of_the_published_one(built, server, tmp_path, store):
-    server.ranges = store != "no ranges"
     url = f"{server.url}/data/"
     if store == "path":
         url = str(tmp_path / "store" / "data")
@@ -326,6 +325,12 @@ def test_without_the_store_an_earlier_copy_serves_with_a_warning(built, tmp_path
         gz.fetch(url, tmp_path / "copy")
     with pytest.raises(OSError, match="cannot be read"):
         gz.open(url, cache=tmp_path / "other")
+
+
+def test_a_server_that_sends_whole_files_only_is_refused(server, tmp_path):
+    server.ranges = False
+    with pytest.raises(ValueError, match=r"whole files only.*nginx"):
+        gz.fetch(f"{server.url}/data", tmp_path / "copy")
 
 
 @pytest.mark.parametrize(

@@ -103,25 +103,13 @@ class _Store:
             self.name_of(name),
         ) from failed
 
-    def blocks(self, name: str, ranges: Iterable[tuple[int, int]]) -> Iterator[bytes]:
-        """The blocks of a file in one stream, for servers that send whole files only."""
-        with self.files.open(self.path_of(name), "rb", block_size=0) as file:
-            at = 0
-            for begin, end in ranges:
-                while at < begin:
-                    at += len(file.read(min(BLOCK_BYTES, begin - at)) or self._short(name))
-                data = b""
-                while len(data) < end - begin:
-                    data += file.read(end - begin - len(data)) or self._short(name)
-                at = end
-                yield data
-
-    def _short(self, name: str) -> bytes:
-        raise OSError(errno.EIO, "has ended early: fetch again to go on", self.name_of(name))
-
-    def has_ranges(self) -> bool:
-        """Whether parts of files can be read. Simple HTTP servers send the whole file instead."""
-        return not self.is_http or len(self.read(MANIFEST_NAME, 0, 1, exact=False)) == 1
+    def require_ranges(self) -> None:
+        """Refuses a simple HTTP server: each block would come with all of the file."""
+        if self.is_http and len(self.read(MANIFEST_NAME, 0, 1, exact=False)) != 1:
+            raise ValueError(
+                f"{self.url}: this server sends whole files only. Use one that serves ranges, such "
+                f"as nginx, Apache or Caddy, or copy the folder, and open that"
+            )
 
     def name_of(self, name: str) -> str:
         """A file's address, for messages."""
@@ -156,8 +144,9 @@ class _Copy:
     Attributes
     ----------
     entry : FileEntry
-    header : Header
-        As the store has it.
+    url : str
+    page, header : bytes, Header
+        The first page, as the store has it.
     path : pathlib.Path
         Where the copy is.
     done : bytearray
@@ -167,6 +156,8 @@ class _Copy:
     """
 
     entry: FileEntry
+    url: str
+    page: bytes
     header: Header
     path: Path
     done: bytearray = field(default_factory=bytearray)
@@ -180,7 +171,7 @@ class _Copy:
             header = decode_header(page, None, kind)
         except FormatError as error:
             raise FormatError(f"{url} {error}: publish the dataset again") from None
-        copy = cls(entry, header, folder / entry.staged)
+        copy = cls(entry, url, page, header, folder / entry.staged)
         count = -(-header.file_bytes // BLOCK_BYTES)
         with suppress(FileNotFoundError):
             if copy.path.stat().st_size == header.file_bytes:
@@ -230,17 +221,17 @@ class _Copy:
             journal.write(b"\1")
         self.done[block] = 1
 
-    def check(self, page: bytes) -> str | None:
-        """Marks what does not have its checksums as missing; the name of the first such part."""
+    def check(self) -> str | None:
+        """Marks what does not have its checksums as missing, and names the first such part."""
         damaged = [(s.offset, s.length, s.name) for s in corrupt_sections(self.path, self.header)]
-        if _page(self.path) != page:
+        if _page(self.path) != self.page:
             damaged.insert(0, (0, PAGE_BYTES, "header"))
         for offset, length, _ in damaged:
             blocks = slice(offset // BLOCK_BYTES, -(-(offset + length) // BLOCK_BYTES))
             self.done[blocks] = bytes(len(self.done[blocks]))
         if damaged and self.journal.exists():
             self.journal.write_bytes(self.done)
-        return damaged[0][2] if damaged else None
+        return f"{self.url}: '{damaged[0][2]}'" if damaged else None
 
 
 @contextmanager
@@ -419,10 +410,10 @@ def _bring(
     """Fetches what is missing, and again what does not have its checksums."""
     from tqdm import tqdm
 
-    has_ranges = store.has_ranges()
+    store.require_ranges()
     with _pool() as call:
         entries = manifest.entries()
-        pages = call(lambda entry: _first_page(store, entry.name, has_ranges), entries)
+        pages = call(lambda entry: store.read(entry.name, 0, PAGE_BYTES), entries)
         copies = [
             _Copy.begin(entry, page, folder, store.name_of(entry.name))
             for entry, page in zip(entries, pages, strict=True)
@@ -439,39 +430,18 @@ def _bring(
                 copy.write(begin, store.read(copy.entry.name, begin, end))
                 bar.update(end - begin)
 
-            def bring_stream(copy: _Copy) -> None:
-                ranges = list(copy.ranges())
-                blocks = store.blocks(copy.entry.name, ranges)
-                for (begin, end), data in zip(ranges, blocks, strict=True):
-                    copy.write(begin, data)
-                    bar.update(end - begin)
-
-            for is_last in (False, True):
+            for _ in range(2):  # once more where it was damaged on the way, or before
                 wanted = [copy for copy in copies if copy.missing_bytes]
                 for copy in wanted:
                     copy.allocate()
-                if has_ranges:
-                    call(bring_block, [(copy, each) for copy in wanted for each in copy.ranges()])
-                else:
-                    call(bring_stream, wanted)
-                checked = [i for i, copy in enumerate(copies) if copy.is_new or check]
-                damaged = call(lambda i: copies[i].check(pages[i]), checked)
-                faults = [(i, name) for i, name in zip(checked, damaged, strict=True) if name]
-                if not faults:
-                    break
-                if is_last:
-                    i, name = faults[0]
-                    raise FormatError(
-                        f"{store.name_of(copies[i].entry.name)}: '{name}' is corrupt on the store "
-                        f"(checksum mismatch): publish the dataset again"
-                    )
-    return copies
-
-
-def _first_page(store: _Store, name: str, has_ranges: bool) -> bytes:
-    if has_ranges:
-        return store.read(name, 0, PAGE_BYTES)
-    return next(store.blocks(name, [(0, PAGE_BYTES)]))
+                call(bring_block, [(copy, each) for copy in wanted for each in copy.ranges()])
+                checked = [copy for copy in copies if copy.is_new or check]
+                damaged = [*filter(None, call(_Copy.check, checked))]
+                if not damaged:
+                    return copies
+    raise FormatError(
+        f"{damaged[0]} is corrupt on the store (checksum mismatch): publish the dataset again"
+    )
 
 
 def _flush(path: Path) -> None:
