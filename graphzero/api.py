@@ -337,7 +337,8 @@ def append(
     The dataset is then that of one build of all edges and nodes, earlier ones first, but for the
     order of nodes: new ones stand behind the others, until `reorder` puts them where they belong.
     Neighbour lists are copied, and what is new is put in between; nothing is sorted again. The new
-    files replace the old ones in one step; processes that have the dataset open keep the old files.
+    files replace the old ones in one step; what has the dataset open keeps the old files, until
+    `Dataset.reload`.
 
     Parameters
     ----------

@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # 156 and 1, split edges by 190 and 1, later attributes and edges by 1,000 and 4.
 BUDGETS = {
     "(front)": (414, 7),
-    "store": (934, 7),
-    "graph": (1075, 5),
+    "store": (944, 7),
+    "graph": (1084, 5),
     "sampling": (830, 6),
     "io": (1270, 8),
     "loader": (2328, 11),
@@ -90,13 +90,13 @@ def sizes() -> list[Size]:
     python = _python("graphzero")
     words = sum(len(page.read_text().split()) for page in _pages())
     found = [
-        Size("Python in graphzero/", code_lines(iter(python)), 19_070),
+        Size("Python in graphzero/", code_lines(iter(python)), 19_090),
         Size("files of graphzero/", len(python), 128),
         Size("Cython and C", code_lines(iter(_compiled())), 6_800),
-        Size("tests/", code_lines(iter(_tests())), 22_020),
+        Size("tests/", code_lines(iter(_tests())), 22_060),
         Size("benchmarks/", code_lines(iter(_python("benchmarks"))), 2_770),
         Size("files of benchmarks/", len(_python("benchmarks")), 17),
-        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 27_760),
+        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 27_840),
     ]
     for package, (lines, files) in BUDGETS.items():
         here = [path for path in python if _package_of(path) == package]

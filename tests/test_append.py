@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import warnings
 from itertools import pairwise
 
@@ -180,6 +182,45 @@ def test_times_of_the_new_nodes(tmp_path, neighbors):
     more = edges_of(slice(150, EDGES), [])
     gz.append(tmp_path / "data", more, nodes={"year": TIMES[OLD_NODES:]}).close()
     assert content(tmp_path / "data") == content(tmp_path / "whole")
+
+
+def batches_of(loader):
+    return [(batch.n_id.tolist(), batch.edge_index.tolist(), batch.x.tolist()) for batch in loader]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_epoch_has_one_version(tmp_path, workers):
+    """Workers that are spawned before and after the change, and copies, have what is open."""
+    ds = hot(tmp_path / "data", slice(0, 150), slice(0, OLD_NODES))
+    spawned = {"multiprocessing_context": "spawn", "prefetch_factor": 1} if workers else {}
+
+    def loader(of, **options):
+        return gz.NeighborLoader(of, [3], batch_size=2, seed=3, **options)
+
+    expected = batches_of(loader(ds))
+    running, content = loader(ds, num_workers=workers, **spawned), pickle.dumps(ds)
+    batches = iter(running)
+    found = batches_of([next(batches)])
+    more = edges_of(slice(150, EDGES), ["edge_attr", "edge_weight"])
+    nodes = {name: rows[OLD_NODES:] for name, rows in ROWS.items()}
+    with gz.append(tmp_path / "data", more, nodes=nodes) as new:
+        after = batches_of(loader(new))
+    assert found + batches_of(batches) == expected
+    running.set_epoch(0)
+    assert batches_of(running) == expected
+    with pickle.loads(content) as again, copy.deepcopy(ds) as copied:
+        assert batches_of(loader(again)) == batches_of(loader(copied)) == expected
+    with ds.reload() as new:
+        assert batches_of(loader(new)) == after
+    assert (len(after), ds.num_nodes) == (NODES // 2, OLD_NODES)
+    del batches, running
+    ds.close()
+    with pytest.raises(gz.FormatError, match="was replaced by another file"):
+        pickle.loads(content)
+    with ds.reload() as new, gz.Dataset(gz.Graph(tmp_path / "data" / "graph.gl")) as single:
+        assert new.num_nodes == NODES
+        with pytest.raises(ValueError, match="made of single files"):
+            single.reload()
 
 
 def test_ids_that_are_mapped(tmp_path):
