@@ -20,15 +20,15 @@ ROOT = Path(__file__).resolve().parents[1]
 # 156 and 1, split edges by 190 and 1, later attributes and edges by 1,000 and 4.
 BUDGETS = {
     "(front)": (414, 7),
-    "store": (944, 7),
+    "store": (965, 7),
     "graph": (1084, 5),
     "sampling": (830, 6),
     "io": (1270, 8),
     "loader": (2328, 11),
     "packs": (300, 2),
-    "ingest": (5722, 25),
+    "ingest": (5828, 25),
     "pyg": (600, 6),
-    "report": (1570, 8),
+    "report": (1579, 8),
     "training": (1062, 7),
     "commands": (1056, 14),
 }
@@ -93,7 +93,7 @@ def sizes() -> list[Size]:
         Size("Python in graphzero/", code_lines(iter(python)), 19_090),
         Size("files of graphzero/", len(python), 128),
         Size("Cython and C", code_lines(iter(_compiled())), 6_800),
-        Size("tests/", code_lines(iter(_tests())), 22_060),
+        Size("tests/", code_lines(iter(_tests())), 22_150),
         Size("benchmarks/", code_lines(iter(_python("benchmarks"))), 2_770),
         Size("files of benchmarks/", len(_python("benchmarks")), 17),
         Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 27_840),

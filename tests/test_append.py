@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import files
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -223,6 +224,75 @@ def test_an_epoch_has_one_version(tmp_path, workers):
             single.reload()
 
 
+POOLS = {
+    "integers": [*range(-NODES, NODES, 2)],
+    "huge": [*range(NODES // 2), *range(2**64 - NODES, 2**64 - NODES // 2)],
+    "texts": [*"abcdefghi", *(f"node {i}" for i in range(20)), *(chr(230 + i) for i in range(11))],
+}
+
+
+def in_order(ids):
+    return sorted(ids, key=lambda one: one.encode() if isinstance(one, str) else one)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    kind=st.sampled_from(sorted(POOLS)),
+    limits=st.lists(st.integers(2, NODES), min_size=2, max_size=4).map(sorted),
+    has_rows=st.booleans(),
+    is_typed=st.booleans(),
+    order=st.sampled_from(["input", "hot"]),
+    seed=st.integers(0, 99),
+)
+def test_new_ids_get_the_highest_numbers(
+    tmp_path_factory, kind, limits, has_rows, is_typed, order, seed
+):
+    """The files are those of one build in which the nodes have these numbers."""
+    folder, rng = tmp_path_factory.mktemp("learn"), np.random.default_rng(seed)
+    pool = [POOLS[kind][i] for i in rng.permutation(NODES)]
+    how = {"order": order, "memory_limit": LIMIT, "edge_ids": True}
+    numbers, every, known = {}, [], 0
+    years = dict(zip(pool, rng.integers(0, 2000, NODES).tolist(), strict=True))
+
+    def given(ends, nodes):
+        edges = {"edge_index": ends}
+        if not is_typed:
+            return {"edges": edges, "nodes": nodes}
+        return {"edges": {CITES: edges}, "nodes": {"paper": nodes}}
+
+    def as_array(ids):
+        return ids if kind == "texts" else np.array(ids, "u8" if kind == "huge" else "i8")
+
+    for i, limit in enumerate(limits):
+        every.append(rng.integers(0, limit, (2, 30)))
+        named = pool[known:limit] if has_rows else [pool[at] for at in every[-1].ravel()]
+        new, known = [one for one in dict.fromkeys(named) if one not in numbers], limit
+        numbers |= {one: len(numbers) + at for at, one in enumerate(in_order(new))}
+        table = pa.table({"id": as_array(new), "year": [years[one] for one in new]})
+        ends = as_array([[pool[at] for at in side] for side in every[-1].tolist()])
+        values = given(ends, {"year": table} if has_rows and new else {})
+        if i:
+            append_dataset(folder / "data", **values, memory_limit=LIMIT)
+        else:
+            build_dataset(folder / "data", **values, ids="map", **how)
+    if order == "hot":
+        gz.reorder(folder / "data", "input").close()
+    ends = [[numbers[pool[at]] for at in side] for side in np.hstack(every).tolist()]
+    table = pa.table({"id": [*numbers.values()], "year": [years[one] for one in numbers]})
+    values = given(ends, {"year": table} if has_rows else {})
+    build_dataset(folder / "whole", **values, **how | {"order": "input"})
+    found, whole = content(folder / "data"), content(folder / "whole")
+    del found[0]["paper.id_map.gd" if is_typed else "id_map.gd"]
+    assert found == whole
+    with gz.open(folder / "data") as ds:
+        nodes = ds.nodes["paper" if is_typed else ""]
+        assert nodes.node_ids[np.arange(len(numbers))].tolist() == list(numbers)
+        assert nodes.lookup(as_array([*numbers])).tolist() == [*range(len(numbers))]
+        others = [one for one in pool if one not in numbers]
+        assert not others or (nodes.lookup(as_array(others), missing=-1) == -1).all()
+    assert not gz.verify(folder / "data")
+
+
 def test_ids_that_are_mapped(tmp_path):
     names = np.array([f"n{i:03}" for i in range(NODES)])[::-1]
     ends = names[edges_of(slice(0, EDGES), [])["edge_index"]]
@@ -233,10 +303,49 @@ def test_ids_that_are_mapped(tmp_path):
     gz.build(tmp_path / "whole", {"edge_index": all_ends.tolist()}, **how).close()
     gz.append(tmp_path / "data", {"edge_index": ends[:, 150:].tolist()}).close()
     assert content(tmp_path / "data") == content(tmp_path / "whole")
-    with pytest.raises(IndexError, match="is the id of no node"):
-        gz.append(tmp_path / "data", {"edge_index": [["n001"], ["nobody"]]})
-    with pytest.raises(ValueError, match="cannot be added with ids='map'"):
+    behind = [["n001", "o2"], ["o10", "n002"]]  # of which all are behind the others
+    gz.append(tmp_path / "data", {"edge_index": behind}).close()
+    all_ends = np.hstack([all_ends, behind]).tolist()
+    gz.build(tmp_path / "whole", {"edge_index": all_ends}, **how).close()
+    assert content(tmp_path / "data") == content(tmp_path / "whole")
+    gz.append(tmp_path / "data", {"edge_index": [["n001"], ["a"]]}).close()
+    with gz.set_split(tmp_path / "data", "train", ["a", "o2", "n000"]) as ds:
+        assert ds.splits["train"].tolist() == [NODES + 2, NODES + 1, 0]
+    names = {path.name for path in (tmp_path / "data").iterdir()}
+    assert names == {"dataset.json", *files.committed(tmp_path / "data")}
+    with pytest.raises(ValueError, match="is for ids='dense': with ids='map', new nodes are"):
         gz.append(tmp_path / "data", nodes={"num_nodes": 1})
+
+
+def test_new_ids_that_are_refused(tmp_path):
+    def rows(ids, name="year"):
+        return {name: pa.table({"id": ids, name: [2] * len(ids)})}
+
+    gz.build(tmp_path / "small", [[5, 1], [-1, 5], [1, 1]], ids="map").close()
+    gz.build(tmp_path / "large", [[5, 1], [2**63, 5], [1, 1]], ids="map").close()
+    both = {**rows(["b", "a"]), **rows(["a", "b"], "kind")}
+    gz.build(tmp_path / "texts", {"edge_index": [["a"], ["b"]]}, nodes=both, ids="map").close()
+    new = {**rows(["d", "c"]), **rows(["d"], "kind")}
+    edges = {"edge_index": [["a"], ["c"]]}
+    for error, message, folder, call in [
+        (IndexError, "c is the id of no node: nodes= gives the attr", "texts", {"edges": edges}),
+        (ValueError, "has 1 rows for 2 new nodes", "texts", {"nodes": new}),
+        (ValueError, "node 'a' is not new", "texts", {"nodes": {**new, **rows(["a", "d", "c"])}}),
+        (ValueError, "no new nodes: all ids in it are stored", "texts", {"nodes": both}),
+        (
+            ValueError,
+            "its rows have no node ids",
+            "texts",
+            {"nodes": {"year": np.ones(1), "kind": np.ones(1)}},
+        ),
+        (ValueError, "'a', which is no integer", "small", {"edges": edges}),
+        (ValueError, "fit no integer of 64 bits", "small", {"edges": [[2**63, 1], [1, 1], [1, 1]]}),
+        (ValueError, "fit no integer of 64 bits", "large", {"edges": [[-1, 1], [1, 1], [1, 1]]}),
+    ]:
+        before = {path: path.read_bytes() for path in (tmp_path / folder).iterdir()}
+        with pytest.raises(error, match=message):
+            gz.append(tmp_path / folder, **call)
+        assert {path: path.read_bytes() for path in (tmp_path / folder).iterdir()} == before
 
 
 def test_nodes_that_only_edges_name(tmp_path):

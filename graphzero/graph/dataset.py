@@ -398,8 +398,8 @@ class Dataset(Named, ClosedAtExit):
         """The user's own id of each node, where the build had ``ids="map"``; else None.
 
         Integers are a read-only (num_nodes,) view of the file, int64 or uint64. Texts are a
-        sequence: ``node_ids[5]`` is a str, ``node_ids[batch.n_id]`` an array of str. Ids ascend;
-        texts do so by their UTF-8 bytes.
+        sequence: ``node_ids[5]`` is a str, ``node_ids[batch.n_id]`` an array of str. Ids ascend,
+        texts by their UTF-8 bytes; nodes that were appended stand behind the others.
         """,
     )
 
