@@ -20,17 +20,17 @@ ROOT = Path(__file__).resolve().parents[1]
 # 156 and 1, split edges by 190 and 1, later attributes and edges by 1,000 and 4.
 BUDGETS = {
     "(front)": (414, 7),
-    "store": (965, 7),
+    "store": (977, 7),
     "graph": (1084, 5),
     "sampling": (830, 6),
     "io": (1270, 8),
     "loader": (2328, 11),
     "packs": (300, 2),
-    "ingest": (5828, 25),
+    "ingest": (5840, 25),
     "pyg": (600, 6),
     "report": (1579, 8),
     "training": (1062, 7),
-    "commands": (1056, 14),
+    "commands": (1065, 14),
 }
 SLACK = 1.1
 MODULES_OF_A_CSV = 20
@@ -90,13 +90,13 @@ def sizes() -> list[Size]:
     python = _python("graphzero")
     words = sum(len(page.read_text().split()) for page in _pages())
     found = [
-        Size("Python in graphzero/", code_lines(iter(python)), 19_090),
+        Size("Python in graphzero/", code_lines(iter(python)), 19_130),
         Size("files of graphzero/", len(python), 128),
         Size("Cython and C", code_lines(iter(_compiled())), 6_800),
-        Size("tests/", code_lines(iter(_tests())), 22_150),
+        Size("tests/", code_lines(iter(_tests())), 22_180),
         Size("benchmarks/", code_lines(iter(_python("benchmarks"))), 2_770),
         Size("files of benchmarks/", len(_python("benchmarks")), 17),
-        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 27_840),
+        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 27_900),
     ]
     for package, (lines, files) in BUDGETS.items():
         here = [path for path in python if _package_of(path) == package]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 import warnings
 from itertools import pairwise
@@ -167,11 +168,48 @@ def test_new_nodes_stand_at_the_end_until_they_are_reordered(tmp_path, order, ho
         np.testing.assert_array_equal(ds.features[np.arange(NODES)], ROWS["x"])
     assert not gz.verify(tmp_path / "data")
     hot(tmp_path / "whole", slice(0, EDGES), slice(0, NODES), order="hot", **how).close()
-    gz.reorder(tmp_path / "data", "input").close()
     gz.reorder(tmp_path / "data", "hot").close()
     found, whole = content(tmp_path / "data"), content(tmp_path / "whole")
     found[0].pop("visits.gd", None)
     assert found == whole
+
+
+def joined_of(folder, capsys):
+    assert main(["info", str(folder), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["joined_since_order"]
+    return found and [*found.values()]
+
+
+@pytest.mark.parametrize("is_typed", [False, True])
+def test_what_has_joined_since_the_nodes_were_ordered(tmp_path, is_typed, capsys):
+    def typed(value):
+        return {CITES: value} if is_typed else value
+
+    nodes = {"nodes": {"paper": {}}} if is_typed else {}
+    folder, how = tmp_path / "data", {"edge_ids": True, **nodes}
+    gz.build(folder, typed([[0, 1], [1, 2], [2, 0]]), **how).close()
+    assert joined_of(folder, capsys) is None
+    gz.append(folder, typed([[2, 3], [3, 3], [1, 0], [3, 1], [3, 2]])).close()
+    assert joined_of(folder, capsys) == [1, 0.25, 5, 5 / 8]
+    gz.append(folder, typed([[3, 0]] * 3), remove_edges=typed([0, 2, 7]))[0].close()
+    assert joined_of(folder, capsys) == [1, 0.25, 7, 7 / 8]
+    assert main(["info", str(folder)]) == 0
+    assert (
+        "joined_since_order: num_nodes=1, share_of_nodes=0.25, num_edges" in capsys.readouterr()[0]
+    )
+    gz.reorder(folder, "hot").close()
+    assert joined_of(folder, capsys) is None
+    edges = [[1, 2], [2, 3], [3, 3], [1, 0], [3, 1], [3, 0], [3, 0], [3, 0]]
+    gz.build(tmp_path / "whole", typed(edges), **how).close()
+    assert content(folder) == content(tmp_path / "whole")
+    gz.append(folder, remove_edges=typed([0]))[0].close()
+    assert joined_of(folder, capsys) == [0, 0, 0, 0]
+    gz.reorder(folder, "hot").close()
+    gz.build(tmp_path / "whole", typed(edges[1:]), **how).close()
+    assert content(folder) == content(tmp_path / "whole")
+    gz.reorder(folder, "input").close()
+    gz.append(folder, typed([[0, 1], [1, 4], [2, 0]])).close()
+    assert joined_of(folder, capsys) is None
 
 
 @pytest.mark.parametrize("neighbors", ["in", "out"])

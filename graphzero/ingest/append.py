@@ -620,7 +620,12 @@ class _Append:
             visits=visits,
             ids=ids,
             id_map=self.id_maps.get(name, table.id_map),
+            num_ordered_nodes=self._ordered(table.num_ordered_nodes, table.num_nodes),
         )
+
+    def _ordered(self, known: int | None, count: int) -> int | None:
+        """How many nodes or edges were there when the nodes were ordered; `count` are stored."""
+        return None if self.manifest.order == "input" else count if known is None else known
 
     def _spooled(self, rows: Rows, count: int, first: int) -> Array:
         """New rows as an array; `first` is the id of the first new node."""
@@ -686,6 +691,9 @@ class _Append:
         new = self.edges.get(key)
         if new is None and key not in self.removed:  # only its nodes are more
             return replace(table, graph=graph)
+        ordered = self._ordered(table.num_ordered_edges, table.num_input_edges)
+        if ordered is not None:
+            ordered -= int(np.searchsorted(self.removed.get(key, _NONE), ordered))
         attributes, splits = {}, dict(table.splits)
         for attribute, stored in table.attributes.items():
             rows: Any = _NONE
@@ -710,6 +718,7 @@ class _Append:
             splits=splits,
             num_edges=header.width,
             num_input_edges=header.num_input_edges,
+            num_ordered_edges=ordered,
         )
 
     def _graph(

@@ -125,10 +125,7 @@ class IdTable(MappedFile):
         nodes = np.full(len(ids), -1, np.int64)
         if len(rows):
             at = np.minimum(self._places(ids), len(rows) - 1)
-            if (by_id := self.by_id) is not None:
-                at = by_id[at]
-                if ((at < 0) | (at >= len(rows))).any():
-                    raise self._corrupt()
+            at = at if self.by_id is None else self.by_id[at]  # which the search has looked at
             nodes[order] = np.where(fits & (rows[at] == ids), at, -1)
         return nodes
 
