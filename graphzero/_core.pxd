@@ -145,6 +145,7 @@ cdef extern from "graphzero/texts.h" nogil:
         const uint64_t *ends
         uint64_t count
         uint64_t size
+        const int64_t *by_id
     uint64_t gz_find_texts(const gz_texts *table, const gz_texts *wanted, int64_t begin,
                            int64_t end, int64_t *found)
 

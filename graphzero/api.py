@@ -337,7 +337,8 @@ def append(
     The dataset is then that of one build of all edges and nodes, earlier ones first, but for the
     order of nodes: new ones stand behind the others, until `reorder` puts them where they belong.
     Neighbour lists are copied, and what is new is put in between; nothing is sorted again. The new
-    files replace the old ones in one step; processes that have the dataset open keep the old files.
+    files replace the old ones in one step; what has the dataset open keeps the old files, until
+    `Dataset.reload`.
 
     Parameters
     ----------
@@ -349,7 +350,8 @@ def append(
     nodes : dict, optional
         Every attribute that the stored nodes have, with rows for new nodes, whose ids follow those
         of the stored ones; "num_nodes" says how many they are if there are no attributes. Of a
-        typed graph, by node type. Default: nodes without attributes are counted by the edges.
+        typed graph, by node type. Default: nodes without attributes are counted by the edges. With
+        ``ids="map"``, tables with ids, of which the new ones get the highest numbers.
     remove_edges : (n,) integers or (num_edges,) bool, optional
         Positions in the edge list, or a mask of it; of a typed graph, by edge type. The edges that
         stay move up, and splits of edges lose those that are removed.
@@ -373,8 +375,8 @@ def append(
     ValueError
         Naming the file, the line and the wrong text; if an attribute is missing, or is not stored;
         if positions of edges to remove are not stored (`build` with ``edge_ids=True``);
-        or if more was done with the edges than to store them: parallel edges or self-loops were
-        merged or dropped, or `LinkSplit` has held some out.
+        or if edges with attributes or both directions of edges were merged, or `LinkSplit` has held
+        some out.
     OSError
         With errno and path: no dataset, no disk space, or a build is writing to the folder.
     """

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import pickle
 import warnings
 from itertools import pairwise
 
 import files
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +20,7 @@ import graphzero as gz
 from graphzero.cli import main
 from graphzero.ingest import append as append_module
 from graphzero.ingest import append_dataset, build_dataset
+from graphzero.store.manifest import read_manifest
 
 NODES, EDGES = 40, 300
 OLD_NODES = 30
@@ -146,6 +151,62 @@ def test_removing_is_as_one_build_of_what_stays(tmp_path_factory, steps, attribu
     assert not gz.verify(folder / "data")
 
 
+@settings(max_examples=80, deadline=None)
+@given(
+    steps=st.lists(st.tuples(st.integers(0, 30), st.sets(st.integers(0, 70))), max_size=3),
+    merges=st.booleans(),
+    drops=st.booleans(),
+    how=st.sampled_from([{}, {"directed": False}, {"neighbors": "both"}, {"reverse": True}]),
+    is_typed=st.booleans(),
+    seed=st.integers(0, 9),
+)
+def test_what_was_merged_and_dropped_stays_so(
+    tmp_path_factory, steps, merges, drops, how, is_typed, seed
+):
+    folder, rng = tmp_path_factory.mktemp("merged"), np.random.default_rng(seed)
+    ends = rng.integers(0, 7, (2, 120))
+    ends[:, 0] = 0, 7  # the only edge of this node, so that no list is symmetric
+    values = rng.random((120, 2))
+    how = {"order": "input", "edge_ids": True, **({} if is_typed else how)}
+    how |= {"coalesce": merges, "drop_self_loops": drops, "memory_limit": LIMIT}
+    how |= {"nodes": {"paper": {"num_nodes": 8}}} if is_typed else {"num_nodes": 8}
+
+    def typed(value):
+        return {CITES: value} if is_typed else value
+
+    def edges_at(at):
+        attributes = {} if merges else {"edge_attr": values[at]}
+        return typed({"edge_index": ends[:, at], **attributes})
+
+    now = np.arange(30)
+    build_dataset(folder / "data", edges_at(now), **how)
+    end = 30
+    for count, gone in steps:
+        new, end = np.arange(end, end + count), end + count
+        # 0 stays, and positions are not known where edges were merged
+        gone = [] if merges else [at for at in sorted(gone) if 0 < at < len(now)]
+        removed = None if merges else typed(gone)
+        append_dataset(folder / "data", edges_at(new), remove_edges=removed)
+        now = np.concatenate([np.delete(now, gone), new])
+    build_dataset(folder / "whole", edges_at(now), **how)
+    assert content(folder / "data") == content(folder / "whole")
+    found, whole = (
+        [(table.num_edges, table.num_input_edges, table.changes) for table in of.edges.values()]
+        for of in (read_manifest(folder / name) for name in ("data", "whole"))
+    )
+    assert found == whole
+    assert not gz.verify(folder / "data")
+
+
+def test_an_edge_that_leaves_and_comes_again(tmp_path):
+    """Where edges are merged, it is not merged into the one that leaves."""
+    how = {"coalesce": True, "edge_ids": True, "order": "input"}
+    gz.build(tmp_path / "data", [[0, 1], [1, 2], [2, 0]], **how).close()
+    gz.append(tmp_path / "data", [[0, 1], [2, 1], [1, 2]], remove_edges=[0])[0].close()
+    gz.build(tmp_path / "whole", [[1, 2], [2, 0], [0, 1], [2, 1], [1, 2]], **how).close()
+    assert content(tmp_path / "data") == content(tmp_path / "whole")
+
+
 def hot(path, cut, nodes, **how):
     rows = {name: ROWS[name][nodes] for name in ROWS}
     return gz.build(path, edges_of(cut, ["edge_attr", "edge_weight"]), nodes=rows, **how)
@@ -164,11 +225,48 @@ def test_new_nodes_stand_at_the_end_until_they_are_reordered(tmp_path, order, ho
         np.testing.assert_array_equal(ds.features[np.arange(NODES)], ROWS["x"])
     assert not gz.verify(tmp_path / "data")
     hot(tmp_path / "whole", slice(0, EDGES), slice(0, NODES), order="hot", **how).close()
-    gz.reorder(tmp_path / "data", "input").close()
     gz.reorder(tmp_path / "data", "hot").close()
     found, whole = content(tmp_path / "data"), content(tmp_path / "whole")
     found[0].pop("visits.gd", None)
     assert found == whole
+
+
+def joined_of(folder, capsys):
+    assert main(["info", str(folder), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["joined_since_order"]
+    return found and [*found.values()]
+
+
+@pytest.mark.parametrize("is_typed", [False, True])
+def test_what_has_joined_since_the_nodes_were_ordered(tmp_path, is_typed, capsys):
+    def typed(value):
+        return {CITES: value} if is_typed else value
+
+    nodes = {"nodes": {"paper": {}}} if is_typed else {}
+    folder, how = tmp_path / "data", {"edge_ids": True, **nodes}
+    gz.build(folder, typed([[0, 1], [1, 2], [2, 0]]), **how).close()
+    assert joined_of(folder, capsys) is None
+    gz.append(folder, typed([[2, 3], [3, 3], [1, 0], [3, 1], [3, 2]])).close()
+    assert joined_of(folder, capsys) == [1, 0.25, 5, 5 / 8]
+    gz.append(folder, typed([[3, 0]] * 3), remove_edges=typed([0, 2, 7]))[0].close()
+    assert joined_of(folder, capsys) == [1, 0.25, 7, 7 / 8]
+    assert main(["info", str(folder)]) == 0
+    assert (
+        "joined_since_order: num_nodes=1, share_of_nodes=0.25, num_edges" in capsys.readouterr()[0]
+    )
+    gz.reorder(folder, "hot").close()
+    assert joined_of(folder, capsys) is None
+    edges = [[1, 2], [2, 3], [3, 3], [1, 0], [3, 1], [3, 0], [3, 0], [3, 0]]
+    gz.build(tmp_path / "whole", typed(edges), **how).close()
+    assert content(folder) == content(tmp_path / "whole")
+    gz.append(folder, remove_edges=typed([0]))[0].close()
+    assert joined_of(folder, capsys) == [0, 0, 0, 0]
+    gz.reorder(folder, "hot").close()
+    gz.build(tmp_path / "whole", typed(edges[1:]), **how).close()
+    assert content(folder) == content(tmp_path / "whole")
+    gz.reorder(folder, "input").close()
+    gz.append(folder, typed([[0, 1], [1, 4], [2, 0]])).close()
+    assert joined_of(folder, capsys) is None
 
 
 @pytest.mark.parametrize("neighbors", ["in", "out"])
@@ -182,6 +280,114 @@ def test_times_of_the_new_nodes(tmp_path, neighbors):
     assert content(tmp_path / "data") == content(tmp_path / "whole")
 
 
+def batches_of(loader):
+    return [(batch.n_id.tolist(), batch.edge_index.tolist(), batch.x.tolist()) for batch in loader]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_epoch_has_one_version(tmp_path, workers):
+    """Workers that are spawned before and after the change, and copies, have what is open."""
+    ds = hot(tmp_path / "data", slice(0, 150), slice(0, OLD_NODES))
+    spawned = {"multiprocessing_context": "spawn", "prefetch_factor": 1} if workers else {}
+
+    def loader(of, **options):
+        return gz.NeighborLoader(of, [3], batch_size=2, seed=3, **options)
+
+    expected = batches_of(loader(ds))
+    running, content = loader(ds, num_workers=workers, **spawned), pickle.dumps(ds)
+    batches = iter(running)
+    found = batches_of([next(batches)])
+    more = edges_of(slice(150, EDGES), ["edge_attr", "edge_weight"])
+    nodes = {name: rows[OLD_NODES:] for name, rows in ROWS.items()}
+    with gz.append(tmp_path / "data", more, nodes=nodes) as new:
+        after = batches_of(loader(new))
+    assert found + batches_of(batches) == expected
+    running.set_epoch(0)
+    assert batches_of(running) == expected
+    with pickle.loads(content) as again, copy.deepcopy(ds) as copied:
+        assert batches_of(loader(again)) == batches_of(loader(copied)) == expected
+    with ds.reload() as new:
+        assert batches_of(loader(new)) == after
+    assert (len(after), ds.num_nodes) == (NODES // 2, OLD_NODES)
+    del batches, running
+    ds.close()
+    with pytest.raises(gz.FormatError, match="was replaced by another file"):
+        pickle.loads(content)
+    with ds.reload() as new, gz.Dataset(gz.Graph(tmp_path / "data" / "graph.gl")) as single:
+        assert new.num_nodes == NODES
+        with pytest.raises(ValueError, match="made of single files"):
+            single.reload()
+
+
+POOLS = {
+    "integers": [*range(-NODES, NODES, 2)],
+    "huge": [*range(NODES // 2), *range(2**64 - NODES, 2**64 - NODES // 2)],
+    "texts": [*"abcdefghi", *(f"node {i}" for i in range(20)), *(chr(230 + i) for i in range(11))],
+}
+
+
+def in_order(ids):
+    return sorted(ids, key=lambda one: one.encode() if isinstance(one, str) else one)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    kind=st.sampled_from(sorted(POOLS)),
+    limits=st.lists(st.integers(2, NODES), min_size=2, max_size=4).map(sorted),
+    has_rows=st.booleans(),
+    is_typed=st.booleans(),
+    order=st.sampled_from(["input", "hot"]),
+    seed=st.integers(0, 99),
+)
+def test_new_ids_get_the_highest_numbers(
+    tmp_path_factory, kind, limits, has_rows, is_typed, order, seed
+):
+    """The files are those of one build in which the nodes have these numbers."""
+    folder, rng = tmp_path_factory.mktemp("learn"), np.random.default_rng(seed)
+    pool = [POOLS[kind][i] for i in rng.permutation(NODES)]
+    how = {"order": order, "memory_limit": LIMIT, "edge_ids": True}
+    numbers, every, known = {}, [], 0
+    years = dict(zip(pool, rng.integers(0, 2000, NODES).tolist(), strict=True))
+
+    def given(ends, nodes):
+        edges = {"edge_index": ends}
+        if not is_typed:
+            return {"edges": edges, "nodes": nodes}
+        return {"edges": {CITES: edges}, "nodes": {"paper": nodes}}
+
+    def as_array(ids):
+        return ids if kind == "texts" else np.array(ids, "u8" if kind == "huge" else "i8")
+
+    for i, limit in enumerate(limits):
+        every.append(rng.integers(0, limit, (2, 30)))
+        named = pool[known:limit] if has_rows else [pool[at] for at in every[-1].ravel()]
+        new, known = [one for one in dict.fromkeys(named) if one not in numbers], limit
+        numbers |= {one: len(numbers) + at for at, one in enumerate(in_order(new))}
+        table = pa.table({"id": as_array(new), "year": [years[one] for one in new]})
+        ends = as_array([[pool[at] for at in side] for side in every[-1].tolist()])
+        values = given(ends, {"year": table} if has_rows and new else {})
+        if i:
+            append_dataset(folder / "data", **values, memory_limit=LIMIT)
+        else:
+            build_dataset(folder / "data", **values, ids="map", **how)
+    if order == "hot":
+        gz.reorder(folder / "data", "input").close()
+    ends = [[numbers[pool[at]] for at in side] for side in np.hstack(every).tolist()]
+    table = pa.table({"id": [*numbers.values()], "year": [years[one] for one in numbers]})
+    values = given(ends, {"year": table} if has_rows else {})
+    build_dataset(folder / "whole", **values, **how | {"order": "input"})
+    found, whole = content(folder / "data"), content(folder / "whole")
+    del found[0]["paper.id_map.gd" if is_typed else "id_map.gd"]
+    assert found == whole
+    with gz.open(folder / "data") as ds:
+        nodes = ds.nodes["paper" if is_typed else ""]
+        assert nodes.node_ids[np.arange(len(numbers))].tolist() == list(numbers)
+        assert nodes.lookup(as_array([*numbers])).tolist() == [*range(len(numbers))]
+        others = [one for one in pool if one not in numbers]
+        assert not others or (nodes.lookup(as_array(others), missing=-1) == -1).all()
+    assert not gz.verify(folder / "data")
+
+
 def test_ids_that_are_mapped(tmp_path):
     names = np.array([f"n{i:03}" for i in range(NODES)])[::-1]
     ends = names[edges_of(slice(0, EDGES), [])["edge_index"]]
@@ -192,10 +398,49 @@ def test_ids_that_are_mapped(tmp_path):
     gz.build(tmp_path / "whole", {"edge_index": all_ends.tolist()}, **how).close()
     gz.append(tmp_path / "data", {"edge_index": ends[:, 150:].tolist()}).close()
     assert content(tmp_path / "data") == content(tmp_path / "whole")
-    with pytest.raises(IndexError, match="is the id of no node"):
-        gz.append(tmp_path / "data", {"edge_index": [["n001"], ["nobody"]]})
-    with pytest.raises(ValueError, match="cannot be added with ids='map'"):
+    behind = [["n001", "o2"], ["o10", "n002"]]  # of which all are behind the others
+    gz.append(tmp_path / "data", {"edge_index": behind}).close()
+    all_ends = np.hstack([all_ends, behind]).tolist()
+    gz.build(tmp_path / "whole", {"edge_index": all_ends}, **how).close()
+    assert content(tmp_path / "data") == content(tmp_path / "whole")
+    gz.append(tmp_path / "data", {"edge_index": [["n001"], ["a"]]}).close()
+    with gz.set_split(tmp_path / "data", "train", ["a", "o2", "n000"]) as ds:
+        assert ds.splits["train"].tolist() == [NODES + 2, NODES + 1, 0]
+    names = {path.name for path in (tmp_path / "data").iterdir()}
+    assert names == {"dataset.json", *files.committed(tmp_path / "data")}
+    with pytest.raises(ValueError, match="is for ids='dense': with ids='map', new nodes are"):
         gz.append(tmp_path / "data", nodes={"num_nodes": 1})
+
+
+def test_new_ids_that_are_refused(tmp_path):
+    def rows(ids, name="year"):
+        return {name: pa.table({"id": ids, name: [2] * len(ids)})}
+
+    gz.build(tmp_path / "small", [[5, 1], [-1, 5], [1, 1]], ids="map").close()
+    gz.build(tmp_path / "large", [[5, 1], [2**63, 5], [1, 1]], ids="map").close()
+    both = {**rows(["b", "a"]), **rows(["a", "b"], "kind")}
+    gz.build(tmp_path / "texts", {"edge_index": [["a"], ["b"]]}, nodes=both, ids="map").close()
+    new = {**rows(["d", "c"]), **rows(["d"], "kind")}
+    edges = {"edge_index": [["a"], ["c"]]}
+    for error, message, folder, call in [
+        (IndexError, "c is the id of no node: nodes= gives the attr", "texts", {"edges": edges}),
+        (ValueError, "has 1 rows for 2 new nodes", "texts", {"nodes": new}),
+        (ValueError, "node 'a' is not new", "texts", {"nodes": {**new, **rows(["a", "d", "c"])}}),
+        (ValueError, "no new nodes: all ids in it are stored", "texts", {"nodes": both}),
+        (
+            ValueError,
+            "its rows have no node ids",
+            "texts",
+            {"nodes": {"year": np.ones(1), "kind": np.ones(1)}},
+        ),
+        (ValueError, "'a', which is no integer", "small", {"edges": edges}),
+        (ValueError, "fit no integer of 64 bits", "small", {"edges": [[2**63, 1], [1, 1], [1, 1]]}),
+        (ValueError, "fit no integer of 64 bits", "large", {"edges": [[-1, 1], [1, 1], [1, 1]]}),
+    ]:
+        before = {path: path.read_bytes() for path in (tmp_path / folder).iterdir()}
+        with pytest.raises(error, match=message):
+            gz.append(tmp_path / folder, **call)
+        assert {path: path.read_bytes() for path in (tmp_path / folder).iterdir()} == before
 
 
 def test_nodes_that_only_edges_name(tmp_path):
@@ -254,7 +499,7 @@ def test_what_cannot_be_appended(tmp_path):
             "data",
             {"edges": {**few, "edge_attr": np.ones((9, 3))}},
         ),
-        (ValueError, "merged or dropped", "merged", {"edges": few}),
+        (ValueError, "with attributes, were merged", "merged", {"edges": few}),
         (ValueError, "LinkSplit has held out edges", "split", {"edges": few["edge_index"]}),
         (ValueError, "nothing to append", "data", {}),
         (IndexError, "edge 150 is out of range for 150", "data", {"remove_edges": [150]}),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import numpy as np
 import pytest
 
@@ -21,9 +23,14 @@ def test_texts_are_found_as_in_a_dictionary(threads: int) -> None:
     texts = sorted({rng.bytes(int(size)) for size in rng.integers(1, 4, 300)})
     wanted = [rng.bytes(int(size)) for size in rng.integers(1, 4, 5000)] + [texts[0], texts[-1]]
     found, corrupt = _core.find_texts(*packed(texts), *packed(wanted), threads)
-    places = {text: i for i, text in enumerate(texts)}
-    assert found.tolist() == [places.get(text, -1) for text in wanted]
-    assert corrupt == 0
+    places = {text: -1 - bisect_left(texts, text) for text in wanted}
+    places |= {text: i for i, text in enumerate(texts)}
+    assert found.tolist() == [places[text] for text in wanted]
+    by_id = rng.permutation(len(texts))
+    shuffled = [texts[i] for i in np.argsort(by_id)]  # the text by_id[i] is the i-th
+    again, more = _core.find_texts(*packed(shuffled), *packed(wanted), threads, by_id)
+    assert again.tolist() == np.where(found < 0, found, by_id[np.maximum(found, 0)]).tolist()
+    assert (corrupt, more) == (0, 0)
 
 
 @pytest.mark.parametrize("ends", [[1 << 63, 2, 3], [3, 2, 1], [1, 1 << 40, 3], [0, 0, 4]])
@@ -33,3 +40,11 @@ def test_ends_outside_the_texts_are_counted_and_not_read(ends: list[int]) -> Non
     found, corrupt = _core.find_texts(data, table, *packed([b"a", b"b", b"zz"]))
     assert corrupt > 0
     assert len(found) == 3
+
+
+def test_positions_outside_the_texts_are_counted_and_not_read() -> None:
+    table, wanted = packed([b"a", b"b", b"c"]), packed([b"a", b"b", b"zz"])
+    for by_id in ([0, 3, 2], [0, -1, 2], [0, 1 << 62, 2]):
+        assert _core.find_texts(*table, *wanted, 1, np.array(by_id))[1] > 0
+    with pytest.raises(ValueError, match="a position for each text"):
+        _core.find_texts(*table, *wanted, 1, np.arange(2))

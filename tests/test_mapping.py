@@ -84,6 +84,9 @@ def test_replacing_the_file_by_rename_is_safe_and_pickles_notice_it(graph_path):
     files.write_graph(graph_path, [[0, 1]], 50)
     np.testing.assert_array_equal(graph.neighbors(0), before)
     assert gz.Graph(graph_path).neighbors(0).tolist() == [1]
+    with pickle.loads(content) as again:  # as long as the file is open, it is found
+        np.testing.assert_array_equal(again.neighbors(0), before)
+    graph.close()
     with pytest.raises(gz.FormatError, match="was replaced"):
         pickle.loads(content)
 

@@ -63,6 +63,11 @@ def _mapped(folder: Path, ids: np.ndarray) -> None:
     gz.build(folder, ids[[[0, 1], [1, 2], [2, 0]]], splits={"train": ids[:1]}, ids="map").close()
 
 
+def _learnt(folder: Path, ids: np.ndarray) -> None:
+    _mapped(folder, ids[:3])
+    gz.append(folder, ids[[[0, 3], [4, 1], [2, 0]]]).close()
+
+
 SMALL = gz.Presample(fanouts=(3, 2), batch_size=4, min_batches=3)
 DATASETS: dict[str, Callable[[Path], None]] = {
     "in": lambda folder: _untyped(folder, order="input"),
@@ -83,6 +88,8 @@ DATASETS: dict[str, Callable[[Path], None]] = {
     "integers": lambda folder: _mapped(folder, np.array([5, -3, 1 << 62])),
     "unsigned": lambda folder: _mapped(folder, np.array([5, 3, 1 << 63], np.uint64)),
     "texts": lambda folder: _mapped(folder, np.array(["bc", "a", "ü"])),
+    "new integers": lambda folder: _learnt(folder, np.array([5, -3, 9, 7, -8])),
+    "new texts": lambda folder: _learnt(folder, np.array(["bc", "a", "ü", "b", "c"])),
     "typed, texts": lambda folder: gz.build(
         folder,
         {("a", "to", "b"): np.array([["x", "y"], ["y", "z"]])},
@@ -158,6 +165,11 @@ CASES = [
     Case("integers", "id_map.gd", "rows", at(1, -3), "entry 1 of 'rows' is -3, not above"),
     Case("integers", "id_map.gd", "rows", at(2, 4), "is 4, not above the entry before"),
     Case("unsigned", "id_map.gd", "rows", at(0, 6), "entry 1 of 'rows' is 5", 1),
+    Case("new integers", "id_map.gd", "rows", at(1, 8), "does not lead to its id"),
+    Case("new integers", "id_map.gd", "by_id", at(1, 1), "not lead to its id", 0, "rows"),
+    Case("new integers", "id_map.gd", "by_id", at(0, 5), "not lead to its id", 0, "rows"),
+    Case("new texts", "id_map.gd", "by_id", at(1, 0), "not lead to its id", None, "rows"),
+    Case("new texts", "id_map.gd", "by_id", at(2, -1), "not lead to its id", None, "rows"),
     Case("texts", "id_map.gd", "rows", at(1, 1), "entry 1 of 'rows' is 1, not above"),
     Case("typed", "paper__cites__paper.gl", "indices", descent, "not in ascending order"),
     Case("typed", WRITES, "indices", at(0, 9), "is 9, not in"),

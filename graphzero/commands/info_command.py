@@ -21,7 +21,7 @@ from graphzero.graph.user_input import NodeTexts
 from graphzero.io.prefetch import Prefetch, suitable_memory
 from graphzero.packs.pack_file import OPTIONS, Pack, open_parts, source_name
 from graphzero.store.format import DTYPES, FLAG_TYPED, dtype_name, read_header
-from graphzero.store.manifest import EdgeChanges, read_manifest
+from graphzero.store.manifest import EdgeChanges, Manifest, read_manifest
 from graphzero.store.mapped_file import resident_bytes
 from graphzero.units import format_bytes
 
@@ -81,12 +81,25 @@ def _dataset(path: str, ds: Dataset) -> dict[str, Any]:
         "neighbors": ds.neighbors,
         "direction": describe_direction(ds),
         "order": manifest.order,
+        "joined_since_order": _joined(manifest) if manifest.has_drifted else None,
         "nodes": [_nodes(store) for store in ds.nodes.values()],
         "edges": [_edges(store, manifest.edges[name].changes) for name, store in ds.edges.items()],
         "visits": None if counted is None else asdict(counted),
         "tuning": _tuning(ds),
         "files": _files(entry.resolve(Path(path)) for entry in manifest.entries()),
     }
+
+
+def _joined(manifest: Manifest) -> dict[str, Any]:
+    """The nodes and edges that have joined since the nodes were ordered, until `reorder`."""
+    nodes = [(table.num_nodes, table.num_ordered_nodes) for table in manifest.nodes.values()]
+    edges = [(table.num_input_edges, table.num_ordered_edges) for table in manifest.edges.values()]
+    found: dict[str, Any] = {}
+    for what, counts in (("nodes", nodes), ("edges", edges)):
+        joined = sum(count - ordered for count, ordered in counts if ordered is not None)
+        share = joined / max(1, sum(count for count, _ in counts))
+        found |= {f"num_{what}": joined, f"share_of_{what}": share}
+    return found
 
 
 def _tuning(ds: Dataset) -> dict[str, Any] | None:

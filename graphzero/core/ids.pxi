@@ -14,16 +14,23 @@ cdef gz_texts _texts(const uint8_t[::1] data, const uint64_t[::1] ends) noexcept
     texts.ends = &ends[0]
     texts.count = <uint64_t> ends.shape[0]
     texts.size = <uint64_t> data.shape[0]
+    texts.by_id = NULL
     return texts
 
 
 def find_texts(const uint8_t[::1] data, const uint64_t[::1] ends,
-               const uint8_t[::1] wanted, const uint64_t[::1] wanted_ends, int num_threads=1):
-    """Position of each wanted text in a table of ascending texts, -1 if it is not there.
+               const uint8_t[::1] wanted, const uint64_t[::1] wanted_ends, int num_threads=1,
+               const int64_t[::1] by_id=None):
+    """Position of each wanted text in a table, or -1 - the number of texts that are before it.
 
-    Text i has the bytes from end i - 1 to end i. Also returns how many ends are corrupt.
+    Text i has the bytes from end i - 1 to end i. Texts ascend, or ``by_id`` has their positions so.
+    Also returns how many ends and positions are corrupt.
     """
     cdef gz_texts table = _texts(data, ends), texts = _texts(wanted, wanted_ends)
+    if by_id is not None:
+        if by_id.shape[0] != ends.shape[0]:
+            raise ValueError("by_id must have a position for each text")
+        table.by_id = &by_id[0]
     out = np.empty(wanted_ends.shape[0], np.int64)
     cdef int64_t[::1] view = out
     cdef int64_t n = wanted_ends.shape[0], i

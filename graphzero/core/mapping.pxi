@@ -27,6 +27,8 @@ cdef class Mapping:
     ----------
     path : str or os.PathLike
         A regular file.
+    held_at : str, optional
+        Where to open it instead: see the property.
 
     Raises
     ------
@@ -38,7 +40,7 @@ cdef class Mapping:
     cdef Py_ssize_t users
     cdef readonly str path
 
-    def __cinit__(self, path):
+    def __cinit__(self, path, held_at=None):
         cdef gz_error err
         cdef bytes encoded
         cdef const char *c_path
@@ -46,7 +48,7 @@ cdef class Mapping:
         global _open_mappings
         self.is_open = False
         self.path = os.path.abspath(os.fsdecode(path))
-        encoded = os.fsencode(self.path)
+        encoded = os.fsencode(self.path if held_at is None else held_at)
         c_path = encoded
         with nogil:
             code = gz_mapping_open(c_path, &self.c, &err)
@@ -124,6 +126,11 @@ cdef class Mapping:
                 f"{self.path}: {self.users} arrays or calls still use the mapping; "
                 f"delete the views (or copy them) before closing")
         self._unmap()
+
+    @property
+    def held_at(self):
+        """Where Linux has this very file while it is open here, also if another one replaces it."""
+        return f"/proc/{os.getpid()}/fd/{self.c.fd}"
 
     @property
     def size(self):

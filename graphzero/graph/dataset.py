@@ -124,6 +124,7 @@ class Dataset(Named, ClosedAtExit):
     _is_opened = True
     nodes: dict[str, NodeStore]
     edges: dict[EdgeType, EdgeStore]
+    _folder: str | None = None
     _direction_note: str | None = None  # what to warn of, where nobody has chosen the direction
 
     def __init__(
@@ -398,8 +399,8 @@ class Dataset(Named, ClosedAtExit):
         """The user's own id of each node, where the build had ``ids="map"``; else None.
 
         Integers are a read-only (num_nodes,) view of the file, int64 or uint64. Texts are a
-        sequence: ``node_ids[5]`` is a str, ``node_ids[batch.n_id]`` an array of str. Ids ascend;
-        texts do so by their UTF-8 bytes.
+        sequence: ``node_ids[5]`` is a str, ``node_ids[batch.n_id]`` an array of str. Ids ascend,
+        texts by their UTF-8 bytes; nodes that were appended stand behind the others.
         """,
     )
 
@@ -469,6 +470,25 @@ class Dataset(Named, ClosedAtExit):
         files = [file for edges in self.edges.values() for file in edges.files()]
         more = [file for nodes in self.nodes.values() for file in nodes.files()]
         return [*files, *more, *([] if self.extras.file is None else [self.extras.file])]
+
+    def reload(self) -> Dataset:
+        """Opens the folder as it is now: with what was appended or set, or built again, since.
+
+        This dataset and its loaders stay what they are, and keep the earlier files until it is
+        closed. What was deleted from a copy is there again.
+
+        Raises
+        ------
+        ValueError
+            If the dataset was put together from files of no folder.
+        FormatError, OSError
+            As of `graphzero.open`.
+        """
+        if self._folder is None:
+            raise ValueError("this dataset was made of single files: open these again")
+        opened = open_dataset(self._folder)
+        opened.have_extras(Extras(opened.extras.file, self.extras.unsaved))
+        return opened
 
     def close(self) -> None:
         """Unmaps all files.
@@ -586,6 +606,7 @@ def _open_files(folder: Path, manifest: Manifest) -> Dataset:
             graphs[EDGES].attach_out_lists(open_file(Graph, manifest.out_graph))
         ds = Dataset.of_types(nodes.values(), edges)
         ds.have_extras(Extras(open_file(FeatureStore, manifest.extras)))
+        ds._folder = os.path.abspath(folder)
         if manifest.neighbors is None:
             ds._direction_note = _note_of_version_1(folder, manifest)
         opened.pop_all()

@@ -383,7 +383,7 @@ class EdgeRows(FeatureStore):
         If the file has no such section.
     """
 
-    def __init__(self, path: str | os.PathLike[str], section: str) -> None:
+    def __init__(self, path: str | os.PathLike[str] | _core.Mapping, section: str) -> None:
         self.section = section
         super().__init__(path)
 
@@ -396,4 +396,5 @@ class EdgeRows(FeatureStore):
         self._have_rows((found.count,), DTYPES[found.dtype], found.offset)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return reopen, (type(self), (self.path, self.section), self.identity)
+        arguments = self.path, self.section
+        return reopen, (type(self), arguments, self.identity, self.mapping.held_at)

@@ -24,10 +24,12 @@ from graphzero.ingest.build import stored_orders
 from graphzero.ingest.changes import has_link_split, require_positions, stored_ids
 from graphzero.ingest.edges import EdgeList, IdBound, ReadColumn, read_edges
 from graphzero.ingest.folder import entry_of, recover, replace_dataset
+from graphzero.ingest.id_map import NodeIds, learn_ids
 from graphzero.ingest.lists import NodeOrder
+from graphzero.ingest.merge import Merging, prepare_edges
 from graphzero.ingest.options import BuildOptions, Progress, WriteOptions
 from graphzero.ingest.row_files import write_split
-from graphzero.ingest.rows import Rows, as_numbers, count_classes, open_attribute
+from graphzero.ingest.rows import Rows, as_numbers, count_classes
 from graphzero.ingest.sources.table import checked_count
 from graphzero.ingest.sources.tables import noting_inputs
 from graphzero.ingest.stored import (
@@ -47,9 +49,11 @@ from graphzero.store.format import (
     read_header,
     sealed_file,
 )
+from graphzero.store.id_table import BY_ID, TEXT, IdTable, id_table_layout
 from graphzero.store.manifest import (
     EDGES,
     NODES,
+    EdgeChanges,
     EdgeTable,
     EdgeType,
     FileEntry,
@@ -163,8 +167,23 @@ class _Section:
         return self.rows
 
 
+@dataclass(frozen=True)
+class _Numbers:
+    """The numbers from 0, as a section has them."""
+
+    count: int
+    rows = np.empty(1, np.int64)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def next(self, begin: int, end: int) -> Array:
+        """The numbers [begin, end)."""
+        return np.arange(begin, end)
+
+
 def merged(
-    old: _Section,
+    old: _Section | _Numbers,
     new: Any,
     at: Array,
     gone: Array = _NONE,
@@ -228,6 +247,7 @@ class _NewEdges:
     edges: EdgeList
     attributes: dict[str, Rows]
     first: int
+    changes: EdgeChanges
 
 
 @dataclass
@@ -244,6 +264,7 @@ class _Entries:
     columns: dict[str, Array]
     gone: Array = field(default_factory=lambda: _NONE)
     num_found: int = 0
+    num_merged: int = 0  # edges that are stored already
 
     def find(self, graph: StoredGraph, end: int) -> None:
         """Finds the places before an entry, which are then read anyhow, or all."""
@@ -254,6 +275,27 @@ class _Entries:
             part = slice(found, found + _SEARCHED)
             at[part] = _places(graph, *(self.columns[name][part] for name in _ENDS))
             self.num_found = min(part.stop, len(at))
+
+    def without_stored(self, graph: StoredGraph) -> _Entries:
+        """Those of edges that are not stored yet."""
+        self.find(graph, (header := graph.header).width)
+        indptr = map_section(graph.path, header, "indptr", header.num_nodes + 1)
+        indices = map_section(graph.path, header, "indices", header.width)
+        owners, neighbors = (self.columns[name] for name in _ENDS)
+        count = num_merged = 0
+        for begin in range(0, len(self.at), _SEARCHED):
+            part = slice(begin, begin + _SEARCHED)
+            owner, last = owners[part].astype(np.int64), self.at[part] - 1
+            is_stored = last >= indptr[np.minimum(owner, header.num_nodes)]
+            is_stored[is_stored] = indices[last[is_stored]] == neighbors[part][is_stored]
+            is_stored &= ~np.isin(last, self.gone)
+            num_merged += int((is_stored & (graph.is_directed | (owner <= neighbors[part]))).sum())
+            end = count + int(np.count_nonzero(~is_stored))
+            for array in (self.at, *self.columns.values()):
+                array[count:end] = array[part][~is_stored]
+            count = end
+        columns = {name: array[:count] for name, array in self.columns.items()}
+        return _Entries(self.at[:count], columns, self.gone, count, num_merged)
 
 
 def _grown(header: Header, num_rows: int) -> Header:
@@ -275,6 +317,8 @@ class _Append:
     staged: list[FileWriter]
     before: dict[str, NodeOrder]
     after: dict[str, NodeOrder] = field(default_factory=dict)
+    ids: dict[str, NodeIds] = field(default_factory=dict)  # of types whose ids are mapped
+    id_maps: dict[str, FileEntry] = field(default_factory=dict)  # that have new ids
     nodes: dict[str, _NewNodes] = field(default_factory=dict)
     edges: dict[EdgeType, _NewEdges] = field(default_factory=dict)
     removed: dict[EdgeType, Array] = field(default_factory=dict)  # positions in the edge list
@@ -292,12 +336,20 @@ class _Append:
                 self._check_edges(table := manifest.edges[key])
                 require_positions(self.folder, table)
                 self.removed[key] = removed_edges(value, table.num_input_edges)
-        for name in manifest.nodes:
+        for name, of_nodes in manifest.nodes.items():
+            if (ids := stored_ids(self.folder, of_nodes)) is not None:
+                self.ids[name] = ids
             with graph_input.naming(name):
                 self.nodes[name] = self._open_nodes(name, nodes.get(name, {}))
+        given = graph_input.GraphInput({}, {})
         for key, content in edges.items():
             with graph_input.naming(key):
-                self.edges[key] = self._read_edges(key, content, len(edges))
+                given.edges[key] = self._open_edges(key, content)
+        if self.ids:
+            given = self._learn_ids(given)
+        for key, one in given.edges.items():
+            with graph_input.naming(key):
+                self.edges[key] = self._read_edges(key, one, given.ends(key), len(edges))
         for name, new in self.nodes.items():
             if new.count is None:
                 new.count = self._count_by_edges(name, new.stored)
@@ -335,19 +387,24 @@ class _Append:
     def _open_nodes(self, name: str, content: Mapping[str, Any]) -> _NewNodes:
         table = self.manifest.nodes[name]
         given = {key: value for key, value in content.items() if value is not None}
-        count = given.pop("num_nodes", None)
-        if (given or count) and table.id_map is not None:
-            raise ValueError("nodes cannot be added with ids='map': build the dataset again")
+        count, is_mapped = given.pop("num_nodes", None), name in self.ids
+        if count is not None and is_mapped:
+            raise ValueError(
+                "num_nodes= is for ids='dense': with ids='map', new nodes are those that nodes= "
+                "names, or edges= where nodes have no attributes"
+            )
         if not given and count is None:
-            is_known = bool(table.attributes) or table.id_map is not None
-            return _NewNodes(table.num_nodes, table.num_nodes if is_known else None)
+            return _NewNodes(table.num_nodes, table.num_nodes if table.attributes else None)
         self._require_equal(given, table.attributes)
         rows, counts = {}, set() if count is None else {checked_count(count)}
         for attribute, value in given.items():
-            one = open_attribute(value, attribute, of="node")
+            one = graph_input.open_node_attribute(value, attribute, None, maps_ids=is_mapped)
             one = self._as_stored(one, table.attributes[attribute], table.num_nodes)
             rows[attribute] = one
-            counts.add(one.count() - (0 if one.in_order else table.num_nodes))
+            if not is_mapped:
+                counts.add(one.count() - (0 if one.in_order else table.num_nodes))
+        if is_mapped:
+            return _NewNodes(table.num_nodes, None, rows)
         if len(counts) > 1:
             raise ValueError(f"attributes have different numbers of new nodes: {sorted(counts)}")
         (count,) = counts
@@ -368,7 +425,7 @@ class _Append:
             )
         return rows.converted(stored.dtype)
 
-    def _read_edges(self, key: EdgeType, content: Any, num_types: int) -> _NewEdges:
+    def _open_edges(self, key: EdgeType, content: Any) -> graph_input.EdgeTypeInput:
         manifest, table = self.manifest, self.manifest.edges[key]
         header = read_header(table.graph.resolve(self.folder))
         self._check_edges(table)
@@ -378,19 +435,17 @@ class _Append:
             table.time if has_times else None,
             table.time_level,
         )
-        ids = {name: stored_ids(self.folder, manifest.nodes[name]) for name in key[::2]}
         options = BuildOptions(
             {key: content} if manifest.is_typed else content,
             directed=manifest.directed,
             neighbors="in" if manifest.incoming else "out",
             edge_ids=header.find("edge_ids") is not None,
-            ids="map" if any(ids.values()) else "dense",
+            ids="map" if self.ids else "dense",
         )
-        is_reversed = table.changes is not None and table.changes.reversed
-        ends = key[::-2] if is_reversed else key[::2]
-        one = graph_input.open_more_edges(
-            content, options, sampled_by, [ids[name] for name in ends]
-        )
+        changes = table.changes or EdgeChanges()
+        merges, drops = changes.num_merged is not None, changes.num_self_loops_dropped is not None
+        merging = Merging(merges, drop_self_loops=drops, reverse=changes.reversed)
+        one = graph_input.open_more_edges(content, options, sampled_by, merging)
         if unused := one.edges.summary.unused:  # as a build says it
             warnings.warn(unused, UserWarning, stacklevel=user_line())
         self._require_equal(one.attributes, table.attributes)
@@ -412,6 +467,15 @@ class _Append:
                     f"the stored edges have {'' if needed else 'no '}{name}s, and these "
                     f"{'do not' if needed else 'do'}: {way}"
                 )
+        return replace(one, attributes=attributes)
+
+    def _read_edges(
+        self,
+        key: EdgeType,
+        one: graph_input.EdgeTypeInput,
+        ends: tuple[str, str],
+        num_types: int,
+    ) -> _NewEdges:
         found = read_edges(
             one.edges,
             self.folder,
@@ -420,8 +484,8 @@ class _Append:
             progress=self.options.progress,
         )
         columns = dict(found.columns)
-        first = table.num_input_edges - len(self.removed.get(key, _NONE))
-        if is_reversed:
+        first = self.manifest.edges[key].num_input_edges - len(self.removed.get(key, _NONE))
+        if one.merging.reverse:
             columns |= {"source": columns["target"], "target": columns["source"]}
             found = replace(found, max_ids=found.max_ids[::-1])
 
@@ -429,19 +493,82 @@ class _Append:
             return np.arange(first + begin, first + end)
 
         columns["position"] = ReadColumn(np.dtype(np.int64), found.num_records, positions)
-        return _NewEdges(replace(found, columns=columns), attributes, first)
+        found, how = replace(found, columns=columns), replace(one.merging, reverse=False)  # it is
+        ready = prepare_edges(self.folder, found, {}, how, self.options, is_whole=False)
+        return _NewEdges(ready.edges, one.attributes, first, ready.changes)
+
+    def _learn_ids(self, given: graph_input.GraphInput) -> graph_input.GraphInput:
+        """Adds new ids to the tables; the input with nodes in place of the user's ids."""
+        for name, new in self.nodes.items():
+            given.nodes[name] = graph_input.NodeInput(new.rows, {}, None)
+            self.ids[name].why_unknown = "nodes= gives the attributes of new ones"
+        # Those of nodes with attributes must be among these.
+        by_edges = {name for name, new in self.nodes.items() if new.count is None and not new.rows}
+        sources = graph_input.id_sources(replace(given, edges={}))
+        for table, columns in graph_input.id_sources(replace(given, nodes={})):
+            sources.append((table, [one for one in columns if one[1] in by_edges]))
+        learning, files = {name for _, of in sources for _, name in of}, self.manifest.layout
+        paths = {name: self.folder / files.of_nodes(name, "id_map") for name in sorted(learning)}
+        how = [one for one in sources if one[1]], self.options.sort_memory, self.options.progress
+        for name, temporary in learn_ids(paths, self.ids, *how):
+            ids = self.ids[name]
+            try:
+                with IdTable(temporary.staged_path) as new_ids:
+                    if len(new_ids):
+                        self.id_maps[name] = self._extend_ids(paths[name], ids, new_ids)
+            finally:
+                temporary.discard()
+        given = graph_input.with_nodes(given, self.ids)
+        for name, new in self.nodes.items():
+            new.rows, new.count = given.nodes[name].attributes, len(self.ids[name].table)
+            if new.rows and new.count == new.stored:
+                raise ValueError("nodes= has no new nodes: all ids in it are stored")
+        return given
+
+    def _extend_ids(self, path: Path, ids: NodeIds, new_ids: IdTable) -> FileEntry:
+        """Writes a table with new ids behind the others, and has `ids` use it."""
+        old, stored, size = ids.table, Path(ids.table.path), None
+        header, count = read_header(stored), len(ids.table) + len(new_ids)
+        if ids.is_text:
+            size = len(old.text) + len(new_ids.text)
+        by_id = old.by_id is not None or int(old.places(new_ids, 0, 1)[0]) < len(old)
+        with sealed_file(path, id_table_layout(count, new_ids.dtype, size, by_id=by_id)) as file:
+            for name in ("rows", TEXT) if ids.is_text else ("rows",):
+                section = _Section(stored, header, name)
+                for begin in range(0, len(section), _CHUNK):
+                    file.append(name, section.next(begin, min(begin + _CHUNK, len(section))))
+            for begin in range(0, len(new_ids), _CHUNK):
+                rows = new_ids.rows[begin : begin + _CHUNK]
+                file.append("rows", rows + np.uint64(len(old.text)) if ids.is_text else rows)
+            if ids.is_text:
+                file.append(TEXT, new_ids.text)
+            if by_id:
+                memory = self.options.order_memory // 4
+                at = sort.temp_array(self.folder, len(new_ids), np.int64, memory)
+                for begin in range(0, len(at), _SEARCHED):
+                    end = min(begin + _SEARCHED, len(at))
+                    at[begin:end] = old.places(new_ids, begin, end)
+                nodes: _Section | _Numbers = _Numbers(len(old))
+                if old.by_id is not None:
+                    nodes = _Section(stored, header, BY_ID)
+                for piece in merged(nodes, range(len(old), count), at):
+                    file.append(BY_ID, piece)
+        self.staged.append(file)
+        ids.table = IdTable(file.staged_path)
+        sort.close_with_build(ids.table.close)
+        return entry_of(file)
 
     def _check_edges(self, table: EdgeTable) -> None:
-        """Refuses edge lists with which more is done than to store them."""
-        changes = table.changes
-        if changes is not None and (
-            changes.symmetric
-            or changes.num_merged is not None
-            or changes.num_self_loops_dropped is not None
-        ):
+        """Refuses edge lists whose edges were merged with values or pairs that are not stored."""
+        changes, header = (
+            table.changes or EdgeChanges(),
+            read_header(table.graph.resolve(self.folder)),
+        )
+        has_values = table.attributes or header.find("weights") or header.find("times")
+        if changes.symmetric or (changes.num_merged is not None and has_values):
             raise ValueError(
-                "edges were merged or dropped when the dataset was built, which new ones may need "
-                "as well: build it again from all edges"
+                "both directions of edges, or edges with attributes, were merged when the dataset "
+                "was built, which new ones may need as well: build it again from all edges"
             )
         if has_link_split(self.folder, table):
             raise ValueError("LinkSplit has held out edges: build the dataset again from all edges")
@@ -512,7 +639,13 @@ class _Append:
             num_classes=num_classes,
             visits=visits,
             ids=ids,
+            id_map=self.id_maps.get(name, table.id_map),
+            num_ordered_nodes=self._ordered(table.num_ordered_nodes, table.num_nodes),
         )
+
+    def _ordered(self, known: int | None, count: int) -> int | None:
+        """How many nodes or edges were there when the nodes were ordered; `count` are stored."""
+        return None if self.manifest.order == "input" else count if known is None else known
 
     def _spooled(self, rows: Rows, count: int, first: int) -> Array:
         """New rows as an array; `first` is the id of the first new node."""
@@ -527,7 +660,8 @@ class _Append:
             if wrong.any():
                 bad = int(wrong.argmax())
                 place = f"{rows.name}, {rows.table.locate(row + bad)}"
-                raise ValueError(f"{place}: node {ids[bad]} is not new, or has a row already")
+                node = rows.user_id(ids[bad])
+                raise ValueError(f"{place}: node {node} is not new, or has a row already")
             found[at], seen[at] = chunk, True
             row += len(ids)
         if row != count or not seen.all():
@@ -577,16 +711,28 @@ class _Append:
         new = self.edges.get(key)
         if new is None and key not in self.removed:  # only its nodes are more
             return replace(table, graph=graph)
+        changes, more = table.changes, EdgeChanges() if new is None else new.changes
+        if changes is not None and changes.num_merged is not None:
+            merged = changes.num_merged + (more.num_merged or 0) + entries.num_merged
+            changes = replace(changes, num_merged=merged)
+        if changes is not None and changes.num_self_loops_dropped is not None:
+            dropped = changes.num_self_loops_dropped + (more.num_self_loops_dropped or 0)
+            dropped -= len(self.removed.get(key, _NONE))  # but for those that are stored
+            dropped += len(entries.gone) // (1 if self.manifest.directed else 2)
+            changes = replace(changes, num_self_loops_dropped=dropped)
+        ordered = self._ordered(table.num_ordered_edges, table.num_input_edges)
+        if ordered is not None:
+            ordered -= int(np.searchsorted(self.removed.get(key, _NONE), ordered))
         attributes, splits = {}, dict(table.splits)
-        for attribute, stored in table.attributes.items():
+        for attribute, entry in table.attributes.items():
             rows: Any = _NONE
             if new is not None:
                 array = self._spooled(new.attributes[attribute], new.edges.num_records, 0)
                 rows = _Picked(array, entries.columns["edge_ids"], new.first)
             path = self.folder / files.edge_rows(key, attribute)
-            attributes[attribute] = self._rows(path, stored, rows, None, entries)
-        for name, stored in table.splits.items() if key in self.removed else ():
-            positions = open_stored_split(stored.resolve(self.folder))
+            attributes[attribute] = self._rows(path, entry, rows, None, entries)
+        for name, entry in table.splits.items() if key in self.removed else ():
+            positions = open_stored_split(entry.resolve(self.folder))
             positions = positions_after(self.removed[key], positions)
             path, count = self.folder / files.split(key, name), header.num_input_edges
             memory = self.options.column_memory
@@ -601,6 +747,8 @@ class _Append:
             splits=splits,
             num_edges=header.width,
             num_input_edges=header.num_input_edges,
+            num_ordered_edges=ordered,
+            changes=changes,
         )
 
     def _graph(
@@ -613,6 +761,8 @@ class _Append:
         entries = self._entries(key, graph, after, incoming)
         old, removed = graph.edges(), self.removed.get(key, _NONE)
         entries.gone = _entries_of(graph, removed)
+        if key in self.edges and self.edges[key].changes.num_merged is not None:
+            entries = entries.without_stored(graph)
         count, num_edges = len(entries.at) - len(entries.gone), -len(removed)
         if key in self.edges:
             num_edges += self.edges[key].edges.num_records

@@ -604,7 +604,13 @@ def _write_reordered(
 ) -> Manifest:
     """Writes every file that changes, adds it to `staged`, and returns the new manifest."""
     _verify_files(folder, earlier, options.progress)
-    manifest = replace(earlier, neighbors=options.neighbors, out_graph=None)
+    manifest = replace(
+        earlier,
+        nodes={n: replace(table, num_ordered_nodes=None) for n, table in earlier.nodes.items()},
+        edges={n: replace(table, num_ordered_edges=None) for n, table in earlier.edges.items()},
+        neighbors=options.neighbors,
+        out_graph=None,
+    )
     orders = stored_orders(folder, earlier)
     graphs: dict[EdgeType, stored.StoredGraph] = {}
     for edge_type, edges in earlier.edges.items():
@@ -673,6 +679,7 @@ def reorder_dataset(
             )
         kept = neighbors is None or not earlier.directed
         options = replace(options, neighbors=earlier.neighbors if kept else neighbors)
-        if order == earlier.order != "presample" and earlier.neighbors == options.neighbors:
+        is_so = order == earlier.order != "presample" and not earlier.has_drifted
+        if is_so and earlier.neighbors == options.neighbors:
             return earlier
         return replace_dataset(folder, earlier, partial(_write_reordered, folder, earlier, options))

@@ -6,7 +6,7 @@ A graph without types has the node type `NODES` and the edge type `EDGES`, and n
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -328,19 +328,11 @@ def _open_edges(content: Any, options: BuildOptions) -> tuple[EdgeInput, dict[st
 
 
 def open_more_edges(
-    content: Any, options: BuildOptions, sampled_by: SampledBy, ids: Sequence[NodeIds | None]
+    content: Any, options: BuildOptions, sampled_by: SampledBy, merging: Merging
 ) -> EdgeTypeInput:
-    """Edges that join those of a type, which are sampled by these attributes.
-
-    `ids` are those of the nodes in the first and the second column, where they are mapped.
-    """
+    """Edges that join those of a type, which are sampled by these attributes."""
     source, rows = _open_edges(content, options)
-    one = _edges_of_type(source, rows, {}, sampled_by, Merging())
-    columns = [column.index for column in source.columns if column.is_id]
-    of = {at: each for at, each in zip(columns, ids, strict=True) if each is not None}
-    return (
-        replace(one, edges=replace(one.edges, table=MappedTable(source.table, of))) if of else one
-    )
+    return _edges_of_type(source, rows, {}, sampled_by, merging)
 
 
 def _columns(source: EdgeInput) -> list[str]:

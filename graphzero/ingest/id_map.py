@@ -31,6 +31,7 @@ _LEAST_BLOCK = 16
 _SORT_FACTOR = 4  # bytes of scratch for each byte that is sorted
 _INTEGER = "^(0|-?[1-9][0-9]{0,19})$"
 _SIGN = np.uint64(1 << 63)
+_NO_INTEGER = ", which is no integer as the other ids are"
 
 
 # Ids of one chunk
@@ -255,6 +256,19 @@ class _Distinct:
         return file
 
 
+class _Unknown(_Distinct):
+    """Takes ids, and writes those that a table lacks."""
+
+    def __init__(self, folder: Path, memory: int, known: NodeIds) -> None:
+        super().__init__(folder, memory, is_text=known.is_text)
+        self._known = known
+
+    def add(self, ids: Any) -> None:
+        """Takes ids of one chunk."""
+        is_new = self._known.nodes_of(ids) < 0
+        super().add(ids[is_new] if isinstance(ids, np.ndarray) else ids.filter(pa.array(is_new)))
+
+
 def _count_up_to(ids: pa.Array, limit: Any) -> int:
     """Of ascending ids, how many are not above a limit."""
     return bisect_right(range(len(ids)), limit, key=lambda i: ids[i].as_py())
@@ -270,6 +284,7 @@ class NodeIds:
     is_text: bool = False
     why_text: str = ""  # where the first text is, for messages
     sign: int = 0  # -1: some integers are negative; 1: some are 2^63 or more
+    why_unknown: str = "neither edges nor attributes name it, or they have changed meanwhile"
     table: IdTable = field(init=False)  # once it is written
 
     def read(self, values: Any, column: Column, table: Table, record: int) -> Any:
@@ -319,20 +334,23 @@ class NodeIds:
         try:
             ids = self.read(values, column, table, record)
         except _NotIntegers:
-            raise ValueError(f"{self.why_text}, which is no integer as the other ids are") from None
-        nodes: npt.NDArray[np.int64]
-        if self.is_text:
-            encoded = ids.dictionary_encode()
-            found = self.table.find_texts(*bytes_of(encoded.dictionary))
-            nodes = found[encoded.indices.to_numpy()]
-        else:
-            nodes = self.table.find_integers(ids)
+            raise ValueError(f"{self.why_text}{_NO_INTEGER}") from None
+        nodes = self.nodes_of(ids)
         if len(nodes) and nodes.min() < 0:
             at = int(nodes.argmin())
             raise IndexError(
                 f"{table.name}, {table.locate(record + at)}: {values[at]!s:.80} is the id of no "
-                f"node: neither edges nor attributes name it, or they have changed meanwhile"
+                f"node: {self.why_unknown}"
             )
+        return nodes
+
+    def nodes_of(self, ids: Any) -> npt.NDArray[np.int64]:
+        """The nodes of ids that were read, -1 for those that the table lacks."""
+        if not self.is_text:
+            return self.table.find_integers(ids)
+        encoded = ids.dictionary_encode()
+        found = self.table.find_texts(*bytes_of(encoded.dictionary))
+        nodes: npt.NDArray[np.int64] = found[encoded.indices.to_numpy()]
         return nodes
 
 
@@ -429,13 +447,12 @@ def collect_ids(
     """
     ids = {name: NodeIds() for name in paths}
     share = memory // max(1, len(paths))
-    max_records = max(256, min(_MAX_RECORDS, memory // (4 * _RECORD_BYTES)))
     while True:
         found: dict[str, _Distinct] = {}
         for name, path in paths.items():
             found[name] = _Distinct(path.parent, share, is_text=ids[name].is_text)
         try:
-            _read_all(sources, ids, found, max_records, progress)
+            _read_all(sources, ids, found, memory, progress)
         except _NotIntegers:
             continue  # from the beginning, with texts
         for name, path in paths.items():
@@ -445,14 +462,42 @@ def collect_ids(
         return ids
 
 
+def learn_ids(
+    paths: Mapping[str, Path],
+    ids: Mapping[str, NodeIds],
+    sources: Sequence[tuple[Table, Sequence[tuple[Column, str]]]],
+    memory: int,
+    progress: Progress,
+) -> Iterator[tuple[str, FileWriter]]:
+    """Reads ids, and writes a temporary table of those of each node type that its own table lacks.
+
+    `ids` have the tables. The other parameters and errors are those of `collect_ids`.
+    """
+    found = {}
+    for name, path in paths.items():
+        of, table = ids[name], ids[name].table
+        if not of.is_text and len(table):
+            least = table.rows[0 if table.by_id is None else table.by_id[0]]
+            of.sign = 1 if table.dtype.kind == "u" else -int(least < 0)
+        found[name] = _Unknown(path.parent, memory // len(paths), of)
+    try:
+        _read_all(sources, ids, found, memory, progress)
+    except _NotIntegers:
+        (why,) = (of.why_text for of in ids.values() if of.why_text)
+        raise ValueError(f"{why}{_NO_INTEGER}") from None
+    for name, path in paths.items():
+        yield name, found[name].write(path, huge=ids[name].sign > 0)
+
+
 def _read_all(
     sources: Sequence[tuple[Table, Sequence[tuple[Column, str]]]],
     ids: Mapping[str, NodeIds],
     found: Mapping[str, _Distinct],
-    max_records: int,
+    memory: int,
     progress: Progress,
 ) -> None:
     """Adds all ids to `found`."""
+    max_records = max(256, min(_MAX_RECORDS, memory // (4 * _RECORD_BYTES)))
     for table, columns in sources:
         raw, record = [column.raw() for column, _ in columns], 0
         with progress.phase("reading ids", table.num_records, "records") as advance:

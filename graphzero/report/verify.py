@@ -28,7 +28,7 @@ from graphzero.graph.graph import EdgeTypeGraph, Graph
 from graphzero.graph.user_input import as_threads
 from graphzero.packs.pack_file import OFFSETS, OPTIONS, Pack
 from graphzero.store.format import DTYPES, FLAG_TYPED, FLAG_VECTOR, Header, read_header
-from graphzero.store.id_table import IdTable
+from graphzero.store.id_table import BY_ID, TEXT, IdTable
 from graphzero.store.manifest import MANIFEST_NAME, FileEntry, Manifest, read_manifest
 
 _BLOCK_BYTES = 4 << 20  # of each thread
@@ -295,6 +295,19 @@ def _first_not_ascending(rows: npt.NDArray[Any], begin: int, end: int) -> int:
     return first + int(wrong[0]) if len(wrong) else -1
 
 
+def _first_not_found(table: IdTable, begin: int, end: int) -> int:
+    """First of the nodes [begin, end) that is not the one that has its id; -1 if all are."""
+    try:
+        if table.is_text:
+            found = -1 - table.places(table, begin, end)
+        else:
+            found = table.find_integers(table.rows[begin:end])
+    except FormatError:
+        return begin
+    wrong = np.flatnonzero(found != np.arange(begin, end))
+    return begin + int(wrong[0]) if len(wrong) else -1
+
+
 class _File:
     """A file whose header is intact, mapped while it is checked.
 
@@ -438,7 +451,12 @@ def _groups_of_rows(file: _File) -> Iterator[_Group]:
         beyond = partial(_core.first_beyond, ranks, len(ranks))
         reason = f"out of range for {len(ranks)} (the stored order of rows)"
         yield ["node_rank"], [_Check("node_rank", beyond, reason)]
-    yield ["rows"], _checks_of_rows(role, rows)
+    checks = _checks_of_rows(role, rows)
+    if role.kind == "id_table" and BY_ID in arrays:
+        lost = partial(_first_not_found, IdTable(file.path))
+        own = _Check("rows", lost, "and 'by_id' does not lead to its id", BY_ID)
+        checks = [*(checks if TEXT in arrays else []), own]
+    yield ["rows", BY_ID], checks
     if OPTIONS in arrays:
         yield [OFFSETS, OPTIONS], []
         if not file.found:

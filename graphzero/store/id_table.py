@@ -13,9 +13,12 @@ from graphzero.store.format import DTYPES, FLAG_VECTOR, Header, layout
 from graphzero.store.mapped_file import MappedFile, section
 
 TEXT = "text"  # the section with the bytes of all texts
+BY_ID = "by_id"  # the section with the nodes in the order of their ids
 
 
-def id_table_layout(count: int, dtype: npt.DTypeLike, num_bytes: int | None = None) -> Header:
+def id_table_layout(
+    count: int, dtype: npt.DTypeLike, num_bytes: int | None = None, *, by_id: bool = False
+) -> Header:
     """Header of the file.
 
     Parameters
@@ -26,15 +29,21 @@ def id_table_layout(count: int, dtype: npt.DTypeLike, num_bytes: int | None = No
         Of "rows": int64 or uint64, the ids; uint64 for the ends of texts.
     num_bytes : int, optional
         Bytes of all texts; None for integers.
+    by_id : bool
+        Whether ids do not ascend.
     """
     arrays: list[tuple[str, npt.DTypeLike, int]] = [("rows", np.dtype(dtype), count)]
     if num_bytes is not None:
         arrays.append((TEXT, "<u1", num_bytes))
+    if by_id:
+        arrays.append((BY_ID, "<i8", count))
     return layout("features", arrays, num_nodes=count, width=1, flags=FLAG_VECTOR)
 
 
 class IdTable(MappedFile):
-    """Ascending, distinct ids: integers of 64 bits, or texts, which are sorted by UTF-8 bytes.
+    """Distinct ids: integers of 64 bits, or texts, which are sorted by UTF-8 bytes.
+
+    They ascend, or `by_id` has the nodes in the order of their ids.
 
     Parameters
     ----------
@@ -61,6 +70,8 @@ class IdTable(MappedFile):
         if (
             dtypes.get("rows") not in allowed
             or dtypes.get(TEXT, np.uint8) != np.uint8
+            or dtypes.get(BY_ID, np.int64) != np.int64
+            or self._sections.get(BY_ID, self._sections["rows"]).count != header["num_nodes"]
             or self._sections["rows"].count != header["num_nodes"]
         ):
             raise FormatError(f"{self.path} is no table of ids: build the dataset again")
@@ -71,6 +82,7 @@ class IdTable(MappedFile):
 
     rows: npt.NDArray[Any] = section("rows", "The integers, or the end of each text; a view.")
     text: npt.NDArray[np.uint8] = section(TEXT, "The bytes of all texts; a view.")
+    by_id: npt.NDArray[np.int64] | None = section(BY_ID, "Nodes by ascending id, unless all are.")
 
     def text_at(self, node: int) -> str:
         """The text of one node, which must be in range.
@@ -112,10 +124,28 @@ class IdTable(MappedFile):
             ids = np.where(fits, ids, 0).astype(self.dtype)
         nodes = np.full(len(ids), -1, np.int64)
         if len(rows):
-            at = np.searchsorted(rows, ids)
-            found = fits & (at < len(rows)) & (rows[np.minimum(at, len(rows) - 1)] == ids)
-            nodes[order] = np.where(found, at, -1)
+            at = np.minimum(self._places(ids), len(rows) - 1)
+            at = at if self.by_id is None else self.by_id[at]  # which the search has looked at
+            nodes[order] = np.where(fits & (rows[at] == ids), at, -1)
         return nodes
+
+    def _places(self, ids: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+        """How many integers are below each of some of the same dtype."""
+        try:
+            return np.searchsorted(self.rows.view(ids.dtype), ids, sorter=self.by_id)
+        except ValueError:  # by_id leads beyond the rows
+            raise self._corrupt() from None
+
+    def places(self, others: IdTable, begin: int, end: int) -> npt.NDArray[Any]:
+        """How many ids are before each of those of other nodes, [begin, end), that it lacks.
+
+        Integers of the other table must fit its dtype.
+        """
+        if not self.is_text:
+            return self._places(others.rows[begin:end])
+        first = int(others.rows[begin - 1]) if begin else 0
+        ends = others.rows[begin:end]
+        return -1 - self._find_texts(others.text[first : int(ends[-1])], ends - np.uint64(first))
 
     def find_texts(
         self, data: npt.NDArray[np.uint8], ends: npt.NDArray[np.uint64], num_threads: int = 1
@@ -134,7 +164,14 @@ class IdTable(MappedFile):
         FormatError
             If the file is corrupt.
         """
-        positions, corrupt = _core.find_texts(self.text, self.rows, data, ends, num_threads)
+        return np.maximum(self._find_texts(data, ends, num_threads), -1)
+
+    def _find_texts(
+        self, data: npt.NDArray[np.uint8], ends: npt.NDArray[np.uint64], num_threads: int = 1
+    ) -> npt.NDArray[np.int64]:
+        """The node of each text, or -1 - the number of texts that are before it."""
+        table = self.text, self.rows
+        positions, corrupt = _core.find_texts(*table, data, ends, num_threads, self.by_id)
         if corrupt:
             raise self._corrupt()
         return positions

@@ -163,6 +163,8 @@ class NodeTable:
         In how many sampled mini-batches each node was.
     id_map : FileEntry or None
         The user's id of each node, where the build took these ids to 0...N-1.
+    num_ordered_nodes : int or None
+        Those that were there when the nodes were ordered, before the others; None if all were.
     """
 
     num_nodes: int
@@ -172,6 +174,7 @@ class NodeTable:
     ids: FileEntry | None = None
     visits: FileEntry | None = None
     id_map: FileEntry | None = None
+    num_ordered_nodes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -196,6 +199,9 @@ class EdgeTable:
         Whether `time` is an attribute of the edges, or of the nodes that are sampled.
     changes : EdgeChanges or None
         How the stored edges differ from the edge list; None if they do not.
+    num_ordered_edges : int or None
+        Those of the edge list that were there when the nodes were ordered; None if no edge has
+        joined or left since.
     """
 
     num_edges: int
@@ -207,6 +213,7 @@ class EdgeTable:
     time: str | None = None
     time_level: TimeLevel = "edge"
     changes: EdgeChanges | None = None
+    num_ordered_edges: int | None = None
 
 
 @dataclass(frozen=True)
@@ -259,6 +266,13 @@ class Manifest:
     def incoming(self) -> bool:
         """Whether the lists that are sampled have the sources of incoming edges."""
         return self.directed and self.neighbors in ("in", "both")
+
+    @property
+    def has_drifted(self) -> bool:
+        """Whether nodes or edges have joined or left since the nodes were ordered."""
+        nodes = (table.num_ordered_nodes for table in self.nodes.values())
+        edges = (table.num_ordered_edges for table in self.edges.values())
+        return any(count is not None for count in (*nodes, *edges))
 
     def entries(self) -> list[FileEntry]:
         """Every file of the dataset."""
@@ -338,6 +352,10 @@ class Layout:
         if manifest.extras is not None:
             content["extras"] = facts["extras"]
         nodes, edges = facts.pop("nodes"), facts.pop("edges")
+        for table in (*nodes.values(), *edges.values()):
+            for name in _SINCE_ORDER:
+                if table.get(name, 0) is None:
+                    del table[name]
         if self.is_typed:
             content |= {name: facts[name] for name in ("neighbors", "order", "presampling")}
             content["node_types"] = [{"type": key, **table} for key, table in nodes.items()]
@@ -350,6 +368,7 @@ class Layout:
         facts |= edges[EDGES]
         facts["features"], facts["labels"] = (facts["attributes"].pop(n, None) for n in ("x", "y"))
         content |= {name: facts[name] for name in _UNTYPED_NAMES.split()}
+        content |= {name: facts[name] for name in _SINCE_ORDER if name in facts}
         if manifest.neighbors is None:  # as it was read: a later version would claim a choice
             content["version"] = 1
             del content["neighbors"], content["out_graph"]
@@ -362,6 +381,7 @@ _UNTYPED_NAMES = """
     visits presampling neighbors out_graph attributes edge_attributes edge_splits weight time
     time_level changes id_map
 """
+_SINCE_ORDER = ("num_ordered_nodes", "num_ordered_edges")  # left out where there is nothing to say
 
 
 def _encode(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from mmap import PAGESIZE
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -47,7 +48,7 @@ class ClosedAtExit:
 
 
 class MappedFile(ClosedAtExit):
-    """A file that is mapped and never loaded; pickled by its path.
+    """A file that is mapped and never loaded; pickled by its path, and by where it is open now.
 
     Attributes
     ----------
@@ -69,8 +70,11 @@ class MappedFile(ClosedAtExit):
     identity: tuple[Any, ...]
     _sections: Mapping[str, Section] = MappingProxyType({})  # of a .npy file
 
-    def __init__(self, path: _Path | None = None, *, filename: _Path | None = None) -> None:
-        self.mapping = _core.Mapping(by_either_name("path", path, filename))
+    def __init__(
+        self, path: _Path | _core.Mapping | None = None, *, filename: _Path | None = None
+    ) -> None:
+        given = by_either_name("path", path, filename)
+        self.mapping = given if isinstance(given, _core.Mapping) else _core.Mapping(given)
         self.path: str = self.mapping.path
         try:
             self._read_header()
@@ -113,21 +117,35 @@ class MappedFile(ClosedAtExit):
         self.mapping.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return reopen, (type(self), (self.path,), self.identity)
+        return reopen, (type(self), (self.path,), self.identity, self.mapping.held_at)
 
 
 def reopen(
-    kind: type[MappedFile], arguments: tuple[Any, ...], expected: tuple[Any, ...]
+    kind: type[MappedFile],
+    arguments: tuple[Any, ...],
+    expected: tuple[Any, ...],
+    held_at: str | None = None,
 ) -> MappedFile:
-    """Opens the file that was pickled; raises an error if another file has replaced it."""
-    opened = kind(*arguments)
-    if opened.identity != expected:
-        path = opened.path
-        opened.close()
-        raise FormatError(
-            f"{path} was replaced by another file while it was in use: open the dataset again"
-        )
-    return opened
+    """Opens the file that was pickled, also if another one has replaced it meanwhile.
+
+    So workers that are spawned later have the files of the process that spawns them.
+
+    Raises
+    ------
+    FormatError
+        If it was replaced, and the process that has pickled it does not have it open any more.
+    """
+    path, *more = arguments
+    for place in (held_at, None):
+        with suppress(FormatError, OSError):
+            opened = kind(_core.Mapping(path, place), *more)
+            if opened.identity == expected:
+                return opened
+            opened.close()
+    kind(*arguments).close()  # whose error says what is wrong
+    raise FormatError(
+        f"{path} was replaced by another file while it was in use: open the dataset again"
+    )
 
 
 def section(name: str, doc: str) -> Any:
