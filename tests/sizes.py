@@ -17,19 +17,19 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # Code lines and files of each package, about: docs/tour.md walks through them. What scripts for PyG
 # do on the second day has raised them by 500 lines and 3 files, inference by 765 and 4, walks by
-# 156 and 1, split edges by 190 and 1, later attributes and edges by 1,000 and 4.
+# 156 and 1, split edges by 190 and 1, later attributes and edges by 1,000 and 4, Ray by 90 and 1.
 BUDGETS = {
-    "(front)": (414, 7),
+    "(front)": (466, 8),
     "store": (934, 7),
     "graph": (1075, 5),
     "sampling": (830, 6),
     "io": (1270, 8),
-    "loader": (2328, 11),
+    "loader": (2334, 11),
     "packs": (300, 2),
     "ingest": (5722, 25),
     "pyg": (600, 6),
     "report": (1570, 8),
-    "training": (1062, 7),
+    "training": (1084, 7),
     "commands": (1056, 14),
 }
 SLACK = 1.1
@@ -90,13 +90,13 @@ def sizes() -> list[Size]:
     python = _python("graphzero")
     words = sum(len(page.read_text().split()) for page in _pages())
     found = [
-        Size("Python in graphzero/", code_lines(iter(python)), 19_070),
-        Size("files of graphzero/", len(python), 128),
+        Size("Python in graphzero/", code_lines(iter(python)), 19_160),
+        Size("files of graphzero/", len(python), 129),
         Size("Cython and C", code_lines(iter(_compiled())), 6_800),
-        Size("tests/", code_lines(iter(_tests())), 22_020),
+        Size("tests/", code_lines(iter(_tests())), 22_330),
         Size("benchmarks/", code_lines(iter(_python("benchmarks"))), 2_770),
         Size("files of benchmarks/", len(_python("benchmarks")), 17),
-        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 27_760),
+        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 28_790),
     ]
     for package, (lines, files) in BUDGETS.items():
         here = [path for path in python if _package_of(path) == package]
