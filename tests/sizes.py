@@ -18,19 +18,19 @@ ROOT = Path(__file__).resolve().parents[1]
 # Code lines and files of each package, about: docs/tour.md walks through them. What scripts for PyG
 # do on the second day has raised them by 500 lines and 3 files, inference by 765 and 4, walks by
 # 156 and 1, split edges by 190 and 1, later attributes and edges by 1,000 and 4, remote stores
-# by 450 and 3.
+# by 450 and 3, Ray by 90 and 1.
 BUDGETS = {
-    "(front)": (425, 7),
+    "(front)": (470, 8),
     "store": (1320, 8),
     "graph": (1095, 5),
     "sampling": (830, 6),
     "io": (1270, 8),
-    "loader": (2328, 11),
+    "loader": (2334, 11),
     "packs": (300, 2),
     "ingest": (5872, 25),
     "pyg": (600, 6),
     "report": (1579, 8),
-    "training": (1062, 7),
+    "training": (1084, 7),
     "commands": (1100, 16),
 }
 SLACK = 1.1
@@ -92,7 +92,7 @@ def sizes() -> list[Size]:
     words = sum(len(page.read_text().split()) for page in _pages())
     found = [
         Size("Python in graphzero/", code_lines(iter(python)), 19_340),
-        Size("files of graphzero/", len(python), 128),
+        Size("files of graphzero/", len(python), 129),
         Size("Cython and C", code_lines(iter(_compiled())), 6_800),
         Size("tests/", code_lines(iter(_tests())), 22_440),
         Size("benchmarks/", code_lines(iter(_python("benchmarks"))), 2_770),

@@ -31,6 +31,7 @@ ROOMS = (
     "pyg",
     "report",
     "training",
+    "ray",
     "commands",
     "cli",
     "__main__",
@@ -43,12 +44,13 @@ NARROW_MODULES: dict[str, set[str]] = {"pyg.data": LEAVES}
 # (importing module, imported one): the way up that mini-batches have to PyG's types, `to_pyg`.
 REGISTERED = {("loader.mini_batch", "pyg.data")}
 ONLY_IN = {
-    "torch": {"graph.stores", "loader", "pyg", "training", "ingest.sources.torch_file"},
+    "torch": {"graph.stores", "loader", "pyg", "training", "ray", "ingest.sources.torch_file"},
     "pyarrow": {"ingest"},
     "torch_geometric": {"pyg"},
     "lightning": {"pyg"},
     "pytorch_lightning": {"pyg"},
     "matplotlib": {"report.page"},
+    "ray": {"ray"},
 }
 
 Imports = Mapping[str, set[str]]

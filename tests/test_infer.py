@@ -54,7 +54,7 @@ MODELS: dict[str, Callable[[], Any]] = {
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Mini-batches of so few edges that hubs are computed in pieces."""
-    monkeypatch.setattr(infer._OneLayer, "_fitting", lambda *_: BATCH_EDGES)
+    monkeypatch.setattr(infer.OneLayer, "_fitting", lambda *_: BATCH_EDGES)
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_models_of_pyg_equal_their_forward_on_the_whole_graph(
         "run",
         lambda *args: [pieces.append(1), run(*args)][1],  # type: ignore[func-returns-value]
     )
-    monkeypatch.setattr(infer._OneLayer, "_fitting", lambda *_: BATCH_EDGES)
+    monkeypatch.setattr(infer.OneLayer, "_fitting", lambda *_: BATCH_EDGES)
     check(gz.infer(model, ds, tmp_path / "h.gd"), wanted)
     assert len(pieces) > 10
     assert model.training

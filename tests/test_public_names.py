@@ -63,3 +63,14 @@ def test_presampling_has_a_default(tmp_path: Path) -> None:
     gz.build(tmp_path, files.random_edges(50, 300)).close()
     gz.reorder(path=tmp_path, order="presample").close()
     assert read_manifest(tmp_path).presampling.fanouts == gz.Presample().fanouts
+
+
+def test_without_ray_only_its_module_is_missing(tmp_path: Path) -> None:
+    script = (
+        "import sys; sys.modules['ray'] = None; import graphzero; from graphzero import *\n"
+        "try: import graphzero.ray\n"
+        "except ImportError as error: print(error)"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout == "graphzero.ray needs Ray: pip install 'graphzero[ray]'\n", done.stderr

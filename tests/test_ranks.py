@@ -262,6 +262,21 @@ def test_the_filled_round_is_resumed(folder):
 # --- training
 
 
+def test_ranks_in_step_have_one_state(folder):
+    how = {"batch_size": SIZE, "seed": 0, "world_size": 2, "even": False}
+    with gz.open(folder) as ds:
+        loaders = [gz.NeighborLoader(ds, [3], np.arange(SEEDS), rank=r, **how) for r in (0, 1)]
+        passes = [iter(loader) for loader in loaders]
+        for number in range(1, 5):
+            assert [next(each, None) is None for each in passes] == [False, number == 4]
+            first, second = (loader.state_dict() for loader in loaders)
+            assert first == second
+            assert (first["epoch"], first["batches"]) == (
+                (1, 0) if number == 4 else (0, 2 * number)
+            )
+        del passes
+
+
 def test_one_rank_may_train_alone(folder, tmp_path, two_ranks):
     """`train` is the work of one process: it takes all seeds, to train, to evaluate, to predict."""
     ds = gz.open(folder)

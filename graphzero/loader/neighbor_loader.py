@@ -163,17 +163,20 @@ def _is_of_pyg(transform: Any) -> bool:
 
 @dataclass
 class _Delivered:
-    """How many mini-batches of a pass the training loop was given, of how many of this rank."""
+    """How many mini-batches of a pass the training loop was given, of how many rounds.
+
+    In the last round the last ranks may have none: rank 0 has one in every round.
+    """
 
     progress: Progress
-    total: int
+    rounds: int
     taken: int = 0
 
     @property
     def position(self) -> Position:
         """Where the epoch is resumed; the beginning of the next one, if it is at its end."""
         here = self.progress
-        if self.taken >= self.total:
+        if self.taken >= self.rounds:
             return Position(here.epoch + 1, 0)
         return Position(here.epoch, here.first + self.taken * here.share.world_size)
 
@@ -191,8 +194,12 @@ class _Counting(Iterator[Any]):
 
     def __next__(self) -> Any:
         self._loader._check_current(self._delivered)
-        with waiting(training=True):
-            output = self._loop.next_of(self._iterator)
+        try:
+            with waiting(training=True):
+                output = self._loop.next_of(self._iterator)
+        except StopIteration:
+            self._delivered.taken = self._delivered.rounds
+            raise
         self._delivered.taken += 1
         return output
 
@@ -311,8 +318,9 @@ class SeedLoader(DataLoader[Any]):
         loop, source = Loop(), self._source
         with loop.starting():
             progress = source.begin_pass()
-            total = len(source.batches_of(progress.share, progress.first))
-            self._delivered = delivered = _Delivered(progress, total)
+            of_rank_0 = replace(progress.share, rank=0)
+            rounds = len(source.batches_of(of_rank_0, progress.first))
+            self._delivered = delivered = _Delivered(progress, rounds)
             self._finish.transform = self.transform
             if source.dataset.deleted != self._deleted:
                 self._deleted = source.dataset.deleted

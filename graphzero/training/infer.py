@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from copy import copy
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import quote
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from tqdm import tqdm
 
@@ -45,6 +46,11 @@ _LEAST_LIMIT = 64 << 20
 _COPIES = 8  # of the rows of a batch: in batches under way, as messages, as results
 _EDGE_BYTES = 200  # of an edge besides: ids, positions, what sampling needs
 _CHECKED, _CHECKED_EDGES, _SOURCES_FANOUT, _TOLERANCE = 16, 10_000, 10, 1e-3
+
+
+NodeRange = tuple[int, int, int]  # stored nodes [begin, end), and their edges and nodes together
+Rows = npt.NDArray[np.float32]
+Compute = Callable[["OneLayer", Sequence[NodeRange]], Generator["Rows | None", None, None]]
 
 
 def infer(
@@ -106,6 +112,22 @@ def infer(
     OSError
         With errno and path: no permission, no disk space, or another process writes to `out`.
     """
+    given = (gather, memory_limit, device, resume, progress)
+    return infer_by(OneLayer.rows, model, ds, out, *given)
+
+
+def infer_by(
+    compute: Compute,
+    model: Any,
+    ds: Dataset,
+    out: str | os.PathLike[str],
+    gather: Sequence[str],
+    memory_limit: int | str | None,
+    device: Any,
+    resume: bool | None,
+    progress: bool,
+) -> Any:
+    """`infer`, with the function that computes the rows of some ranges of nodes of a layer."""
     layers, needs_degrees = layers_of(model)
     if not isinstance(model, Sequence):
         ds.require_untyped("whole models are computed")
@@ -126,7 +148,7 @@ def infer(
     check_outputs(outputs, files_of_dataset(ds.paths))
     options = run.options(modules, len(layers))
     with evaluating(modules), working_folder(target, options, resume) as folder:
-        return run.all_layers(layers, folder, needs_degrees, progress)
+        return run.all_layers(layers, folder, needs_degrees, progress, compute)
 
 
 def check_inferable(ds: Dataset, gather: Sequence[str]) -> None:
@@ -187,7 +209,12 @@ class _Inference:
         }
 
     def all_layers(
-        self, layers: Sequence[Layer], folder: Folder, needs_degrees: bool, progress: bool
+        self,
+        layers: Sequence[Layer],
+        folder: Folder,
+        needs_degrees: bool,
+        progress: bool,
+        compute: Compute,
     ) -> Any:
         """Computes what is not in the folder, and moves the last rows to their place."""
         names = (*self.gather, DEGREE) if needs_degrees else tuple(self.gather)
@@ -211,8 +238,8 @@ class _Inference:
                     view = _view(self.ds, rows, degrees)
                     for kind, name in files[i].items():
                         if name not in folder.done:
-                            one = _OneLayer(self, view, kind, layers[i], names, f"layer {i}")
-                            folder.done[name] = one.write(folder, name, bar)
+                            one = OneLayer(self, view, kind, layers[i], names, f"layer {i}")
+                            folder.done[name] = one.write(folder, name, bar, compute)
                             folder.save()
                         else:
                             bar.update(self.ds.nodes[kind].num_nodes)
@@ -255,7 +282,7 @@ def _view(
 # --- which nodes are in a mini-batch
 
 
-def _ranges(lists: Sequence[Graph], num_nodes: int, most: int) -> Iterator[tuple[int, int, int]]:
+def _ranges(lists: Sequence[Graph], num_nodes: int, most: int) -> Iterator[NodeRange]:
     """Nodes [begin, end) that have at most so many edges and nodes together, and how many.
 
     A node with more edges is alone.
@@ -282,7 +309,7 @@ class _NodeRanges(SeedDataset):
     translates_seeds = False
 
     def __init__(
-        self, view: Dataset, kind: str, ranges: Sequence[tuple[int, int, int]], **options: Any
+        self, view: Dataset, kind: str, ranges: Sequence[NodeRange], **options: Any
     ) -> None:
         self.kind, self._ranges = kind, ranges
         options["batch_size"] = max((end - begin for begin, end, _ in ranges), default=1)
@@ -318,7 +345,7 @@ class _NodeRanges(SeedDataset):
         return SampledBatch(subgraph, seeds, input_type=self.kind)
 
 
-class _OneLayer:
+class OneLayer:
     """One layer for the nodes of one type."""
 
     def __init__(
@@ -347,7 +374,7 @@ class _OneLayer:
         budget = _BATCH_BYTES if self._run.limit is None else self._run.limit // _SHARE
         return max(2, budget // (_COPIES * 4 * width + _EDGE_BYTES))
 
-    def write(self, folder: Folder, name: str, bar: tqdm[Any]) -> bool:
+    def write(self, folder: Folder, name: str, bar: tqdm[Any], compute: Compute) -> bool:
         """Writes the rows; whether the layer has any for these nodes."""
         nodes = self._view.nodes[self._kind]
         if nodes.num_nodes == 0:
@@ -355,30 +382,35 @@ class _OneLayer:
         self._most = self._fitting(max(self._width, self._run.widest, self._check()))
         lists = [edges.graph for edges in self._edges]
         ranges = list(_ranges(lists, nodes.num_nodes, self._most))
-        batches = self._batches([one for one in ranges if not self._is_hub(one)])
         file = folder.file(name, nodes)
         done = file.batches
         bar.update(0 if done == 0 else ranges[done - 1][1])
-        first = sum(not self._is_hub(one) for one in ranges[:done])
-        with closing(batches.iterate(Progress(0, first, 0, Share()))) as iterator, file:
-            for one in ranges[done:]:
-                if self._is_hub(one):
-                    rows = self._row_of_hub(batches, one[0])
-                else:
-                    rows = self._rows_of(next(iterator))
+        with closing(compute(self, ranges[done:])) as computed, file:
+            for (begin, end, _), rows in zip(ranges[done:], computed, strict=True):
                 if rows is None and file.batches == 0:
                     return False
                 if rows is None:
                     raise ValueError(f"{self._what} returned rows of {self._kind!r}, and now none")
-                file.append(rows.float().cpu().numpy())
-                bar.update(one[1] - one[0])
+                file.append(rows)
+                bar.update(end - begin)
             file.finish()
         return True
 
-    def _batches(self, ranges: Sequence[tuple[int, int, int]]) -> _NodeRanges:
+    def rows(self, ranges: Sequence[NodeRange]) -> Generator[Rows | None, None, None]:
+        """The rows of each of some ranges of nodes; None if the layer has none for this type."""
+        batches = self._batches([one for one in ranges if not self._is_hub(one)])
+        with closing(batches.iterate(Progress(0, 0, 0, Share()))) as iterator:
+            for one in ranges:
+                if self._is_hub(one):
+                    rows = self._row_of_hub(batches, one[0])
+                else:
+                    rows = self._rows_of(next(iterator))
+                yield None if rows is None else rows.float().cpu().numpy()
+
+    def _batches(self, ranges: Sequence[NodeRange]) -> _NodeRanges:
         return _NodeRanges(self._view, self._kind, ranges, **self._options)
 
-    def _is_hub(self, one: tuple[int, int, int]) -> bool:
+    def _is_hub(self, one: NodeRange) -> bool:
         return one[2] > self._most
 
     def _rows_of(self, sampled: SampledBatch) -> torch.Tensor | None:

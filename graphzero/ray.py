@@ -1,0 +1,104 @@
+"""`infer` on the nodes of a Ray cluster."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Generator, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import torch
+
+try:
+    import ray
+except ImportError as error:
+    raise ImportError("graphzero.ray needs Ray: pip install 'graphzero[ray]'") from error
+
+from graphzero.graph.dataset import Dataset
+from graphzero.training.infer import NodeRange, OneLayer, Rows, infer_by
+
+_BATCHES = 4  # of a task
+_RETRIES = 20  # of a task whose node was lost, or whose rows were lost with a node
+
+
+def infer(
+    model: Any,
+    ds: Dataset,
+    out: str | os.PathLike[str],
+    *,
+    gather: Sequence[str] = ("x",),
+    memory_limit: int | str | None = None,
+    device: Any = None,
+    resume: bool | None = None,
+    progress: bool = False,
+    num_cpus: float = 1,
+    num_gpus: float = 0,
+) -> Any:
+    """`graphzero.infer` with the ranges of nodes of each layer dealt to the nodes of a Ray cluster.
+
+    The bytes of the result are those of `graphzero.infer`, as far as torch computes the same on the
+    machines with as many threads. This process writes the files and has one mini-batch tried; the
+    ranges of a node that is lost are computed again on others.
+
+    Parameters
+    ----------
+    model, gather, resume, progress
+        As in `graphzero.infer`. Functions are pickled, as all that Ray runs.
+    ds : Dataset
+        Its folder has to be at the same path on every node, with the same content.
+    out : path-like
+        On storage that all nodes see at the same path: they read the rows of the layer before from
+        a folder beside it.
+    memory_limit : int or str, optional
+        Of each task.
+    device : torch device, optional
+        Where batches are moved to, on the nodes and here. Default: that of the model's parameters.
+    num_cpus, num_gpus : float
+        Of each task. Ray gives torch as many threads as a task has processors.
+
+    Returns
+    -------
+    FeatureStore
+        Rows by the user's ids. Of a typed graph, a dict of them by node type.
+
+    Raises
+    ------
+    FormatError
+        If a node has other files at the paths of the dataset.
+    TypeError, ValueError, OSError
+        As `graphzero.infer`.
+    """
+    resources = {"CPU": num_cpus, "GPU": num_gpus}
+    options = {"num_cpus": num_cpus, "num_gpus": num_gpus, "max_retries": _RETRIES}
+    task = ray.remote(**options)(_rows)
+    given = (gather, memory_limit, device, resume, progress)
+    return infer_by(partial(_deal, task, resources), model, ds, out, *given)
+
+
+def _rows(layer: OneLayer, ranges: Sequence[NodeRange]) -> list[Rows | None]:
+    with torch.no_grad():
+        return list(layer.rows(ranges))
+
+
+def _deal(
+    task: Any, resources: dict[str, float], layer: OneLayer, ranges: Sequence[NodeRange]
+) -> Generator[Rows | None, None, None]:
+    """The rows of the ranges in their order, from tasks of which few are ahead of it."""
+    pieces = (ranges[first : first + _BATCHES] for first in range(0, len(ranges), _BATCHES))
+    shared = ray.put(layer)
+    ahead: deque[Any] = deque()
+    try:
+        while True:
+            present = ray.cluster_resources()
+            at_once = min(present.get(name, 0) // n for name, n in resources.items() if n)
+            more = max(1, int(2 * at_once)) - len(ahead)  # negative where nodes were lost
+            for piece in islice(pieces, max(0, more)):
+                ahead.append(task.remote(shared, piece))
+            if not ahead:
+                return
+            yield from ray.get(ahead.popleft())
+    finally:
+        for one in ahead:
+            ray.cancel(one)
