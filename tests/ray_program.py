@@ -82,7 +82,7 @@ def infer(log, folder, out):
 
     def slow(layer, number):
         def run(batch):
-            time.sleep(SECONDS)
+            time.sleep(3 * SECONDS)
             write(log, number)
             return layer(batch)
 

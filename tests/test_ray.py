@@ -27,8 +27,8 @@ from graphzero.training import infer as inference
 pytest.importorskip("ray")
 
 ROOT = Path(__file__).resolve().parents[1]
-NODES, SEEDS, SIZE, EVERY = 300, 250, 4, 4
-BATCHES = -(-SEEDS // SIZE)
+NODES, SEEDS, SIZE, EVERY = 300, 254, 4, 4
+BATCHES = -(-SEEDS // SIZE)  # 64, which three ranks do not divide
 RNG = np.random.default_rng(0)
 
 pytestmark = [pytest.mark.extended, pytest.mark.no_asan]
@@ -152,13 +152,13 @@ def train(machines, folder, tmp_path, epochs):
 
 def test_neither_killed_nodes_nor_a_lost_cluster_cost_or_repeat_a_seed(machines, folder, tmp_path):
     kills = int(os.environ.get("GRAPHZERO_RAY_KILLS", "2"))
-    epochs = kills + 1
+    epochs = kills + 2
     rng = np.random.default_rng()
     machines.have(3)
     program = train(machines, folder, tmp_path, epochs)
     dead = frozenset()
     for kill in range(kills + 1):
-        batches = int(rng.integers(10, 50))
+        batches = int(rng.integers(10, 50)) + BATCHES * (kill == 0)  # one epoch of three ranks
         program.wait_for(batches, lambda line, dead=dead: line[0] not in dead)
         _, ranks, epoch, _ = program.lines[-1]
         print(f"{batches} batches after a start with {ranks} ranks, in epoch {epoch}")
@@ -195,19 +195,19 @@ def test_inference_has_the_same_bytes_when_nodes_and_the_program_are_killed(
     machines.have(2)
     out = tmp_path / "h.gd"
     program = Program(machines, tmp_path, "infer", folder, out)
-    program.wait_for(20)
+    program.wait_for(1)
+    first = program.lines[0][0]
+    program.wait_for(6, lambda line: line[0] != first)  # both nodes have tasks
     machines.kill(0)
     program.wait_for(20, lambda line: line[1] == 1)
     program.kill()
     assert not out.exists()
-    first = program.lines
+    before = len(program.lines)
     machines.have(2)
     program = Program(machines, tmp_path, "infer", folder, out)
     program.end()
     assert out.read_bytes() == (tmp_path / "whole.gd").read_bytes()
-    assert len({pid for pid, _ in program.lines}) > 2
-    again = program.lines[len(first) :]
-    assert {layer for _, layer in again[8:]} == {1}  # the first layer was not computed again
+    assert {layer for _, layer in program.lines[before:]} == {1}  # not the first layer again
 
 
 def test_trials_share_the_memory_of_a_dataset(machines, folder, tmp_path):
