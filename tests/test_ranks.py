@@ -6,6 +6,7 @@ import copy
 import os
 import pickle
 import re
+import signal
 import subprocess
 import sys
 import warnings
@@ -293,16 +294,21 @@ def test_one_rank_may_train_alone(folder, tmp_path, two_ranks):
 
 
 def run(*command):
-    done = subprocess.run(
+    """Runs a program; if it does not end, its processes say where they are."""
+    process = subprocess.Popen(
         [sys.executable, *map(str, command)],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"},
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True},
+        start_new_session=True,
     )
-    assert done.returncode == 0, done.stderr
-    return done
+    try:
+        stdout, stderr = process.communicate(timeout=240)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGABRT)
+        stacks = process.communicate()[1]
+        pytest.fail(f"it has not ended:\n{stacks}")
+    assert process.returncode == 0, stderr
+    return SimpleNamespace(stdout=stdout, stderr=stderr)
 
 
 @pytest.mark.filterwarnings("error:an epoch has:UserWarning")
