@@ -375,8 +375,8 @@ def append(
     ValueError
         Naming the file, the line and the wrong text; if an attribute is missing, or is not stored;
         if positions of edges to remove are not stored (`build` with ``edge_ids=True``);
-        or if more was done with the edges than to store them: parallel edges or self-loops were
-        merged or dropped, or `LinkSplit` has held some out.
+        or if edges with attributes or both directions of edges were merged, or `LinkSplit` has held
+        some out.
     OSError
         With errno and path: no dataset, no disk space, or a build is writing to the folder.
     """

@@ -26,7 +26,7 @@ BUDGETS = {
     "io": (1270, 8),
     "loader": (2328, 11),
     "packs": (300, 2),
-    "ingest": (5840, 25),
+    "ingest": (5872, 25),
     "pyg": (600, 6),
     "report": (1579, 8),
     "training": (1062, 7),
@@ -93,10 +93,10 @@ def sizes() -> list[Size]:
         Size("Python in graphzero/", code_lines(iter(python)), 19_130),
         Size("files of graphzero/", len(python), 128),
         Size("Cython and C", code_lines(iter(_compiled())), 6_800),
-        Size("tests/", code_lines(iter(_tests())), 22_180),
+        Size("tests/", code_lines(iter(_tests())), 22_240),
         Size("benchmarks/", code_lines(iter(_python("benchmarks"))), 2_770),
         Size("files of benchmarks/", len(_python("benchmarks")), 17),
-        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 27_900),
+        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 27_920),
     ]
     for package, (lines, files) in BUDGETS.items():
         here = [path for path in python if _package_of(path) == package]

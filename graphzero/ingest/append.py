@@ -26,7 +26,7 @@ from graphzero.ingest.edges import EdgeList, IdBound, ReadColumn, read_edges
 from graphzero.ingest.folder import entry_of, folder_lock, recover, replace_dataset
 from graphzero.ingest.id_map import NodeIds, learn_ids
 from graphzero.ingest.lists import NodeOrder
-from graphzero.ingest.merge import Merging
+from graphzero.ingest.merge import Merging, prepare_edges
 from graphzero.ingest.options import BuildOptions, Progress, WriteOptions
 from graphzero.ingest.row_files import write_split
 from graphzero.ingest.rows import Rows, as_numbers, count_classes
@@ -52,6 +52,7 @@ from graphzero.store.id_table import BY_ID, TEXT, IdTable, id_table_layout
 from graphzero.store.manifest import (
     EDGES,
     NODES,
+    EdgeChanges,
     EdgeTable,
     EdgeType,
     FileEntry,
@@ -245,6 +246,7 @@ class _NewEdges:
     edges: EdgeList
     attributes: dict[str, Rows]
     first: int
+    changes: EdgeChanges
 
 
 @dataclass
@@ -261,6 +263,7 @@ class _Entries:
     columns: dict[str, Array]
     gone: Array = field(default_factory=lambda: _NONE)
     num_found: int = 0
+    num_merged: int = 0  # edges that are stored already
 
     def find(self, graph: StoredGraph, end: int) -> None:
         """Finds the places before an entry, which are then read anyhow, or all."""
@@ -271,6 +274,27 @@ class _Entries:
             part = slice(found, found + _SEARCHED)
             at[part] = _places(graph, *(self.columns[name][part] for name in _ENDS))
             self.num_found = min(part.stop, len(at))
+
+    def without_stored(self, graph: StoredGraph) -> _Entries:
+        """Those of edges that are not stored yet."""
+        self.find(graph, (header := graph.header).width)
+        indptr = map_section(graph.path, header, "indptr", header.num_nodes + 1)
+        indices = map_section(graph.path, header, "indices", header.width)
+        owners, neighbors = (self.columns[name] for name in _ENDS)
+        count = num_merged = 0
+        for begin in range(0, len(self.at), _SEARCHED):
+            part = slice(begin, begin + _SEARCHED)
+            owner, last = owners[part].astype(np.int64), self.at[part] - 1
+            is_stored = last >= indptr[np.minimum(owner, header.num_nodes)]
+            is_stored[is_stored] = indices[last[is_stored]] == neighbors[part][is_stored]
+            is_stored &= ~np.isin(last, self.gone)
+            num_merged += int((is_stored & (graph.is_directed | (owner <= neighbors[part]))).sum())
+            end = count + int(np.count_nonzero(~is_stored))
+            for array in (self.at, *self.columns.values()):
+                array[count:end] = array[part][~is_stored]
+            count = end
+        columns = {name: array[:count] for name, array in self.columns.items()}
+        return _Entries(self.at[:count], columns, self.gone, count, num_merged)
 
 
 def _grown(header: Header, num_rows: int) -> Header:
@@ -417,10 +441,10 @@ class _Append:
             edge_ids=header.find("edge_ids") is not None,
             ids="map" if self.ids else "dense",
         )
-        is_reversed = table.changes is not None and table.changes.reversed
-        one = graph_input.open_more_edges(
-            content, options, sampled_by, Merging(reverse=is_reversed)
-        )
+        changes = table.changes or EdgeChanges()
+        merges, drops = changes.num_merged is not None, changes.num_self_loops_dropped is not None
+        merging = Merging(merges, drop_self_loops=drops, reverse=changes.reversed)
+        one = graph_input.open_more_edges(content, options, sampled_by, merging)
         if unused := one.edges.summary.unused:  # as a build says it
             warnings.warn(unused, UserWarning, stacklevel=user_line())
         self._require_equal(one.attributes, table.attributes)
@@ -468,7 +492,9 @@ class _Append:
             return np.arange(first + begin, first + end)
 
         columns["position"] = ReadColumn(np.dtype(np.int64), found.num_records, positions)
-        return _NewEdges(replace(found, columns=columns), one.attributes, first)
+        found, how = replace(found, columns=columns), replace(one.merging, reverse=False)  # it is
+        ready = prepare_edges(self.folder, found, {}, how, self.options, is_whole=False)
+        return _NewEdges(ready.edges, one.attributes, first, ready.changes)
 
     def _learn_ids(self, given: graph_input.GraphInput) -> graph_input.GraphInput:
         """Adds new ids to the tables; the input with nodes in place of the user's ids."""
@@ -480,8 +506,7 @@ class _Append:
         sources = graph_input.id_sources(replace(given, edges={}))
         for table, columns in graph_input.id_sources(replace(given, nodes={})):
             sources.append((table, [one for one in columns if one[1] in by_edges]))
-        learning = {name for _, columns in sources for _, name in columns}
-        files = self.manifest.layout
+        learning, files = {name for _, of in sources for _, name in of}, self.manifest.layout
         paths = {name: self.folder / files.of_nodes(name, "id_map") for name in sorted(learning)}
         how = [one for one in sources if one[1]], self.options.sort_memory, self.options.progress
         for name, temporary in learn_ids(paths, self.ids, *how):
@@ -489,10 +514,7 @@ class _Append:
             try:
                 with IdTable(temporary.staged_path) as new_ids:
                     if len(new_ids):
-                        entry = self._extend_ids(
-                            paths[name], self.manifest.nodes[name], ids, new_ids
-                        )
-                        self.id_maps[name] = entry
+                        self.id_maps[name] = self._extend_ids(paths[name], ids, new_ids)
             finally:
                 temporary.discard()
         given = graph_input.with_nodes(given, self.ids)
@@ -502,12 +524,9 @@ class _Append:
                 raise ValueError("nodes= has no new nodes: all ids in it are stored")
         return given
 
-    def _extend_ids(
-        self, path: Path, table: NodeTable, ids: NodeIds, new_ids: IdTable
-    ) -> FileEntry:
+    def _extend_ids(self, path: Path, ids: NodeIds, new_ids: IdTable) -> FileEntry:
         """Writes a table with new ids behind the others, and has `ids` use it."""
-        assert table.id_map is not None
-        old, stored, size = ids.table, table.id_map.resolve(self.folder), None
+        old, stored, size = ids.table, Path(ids.table.path), None
         header, count = read_header(stored), len(ids.table) + len(new_ids)
         if ids.is_text:
             size = len(old.text) + len(new_ids.text)
@@ -539,16 +558,16 @@ class _Append:
         return entry_of(file)
 
     def _check_edges(self, table: EdgeTable) -> None:
-        """Refuses edge lists with which more is done than to store them."""
-        changes = table.changes
-        if changes is not None and (
-            changes.symmetric
-            or changes.num_merged is not None
-            or changes.num_self_loops_dropped is not None
-        ):
+        """Refuses edge lists whose edges were merged with values or pairs that are not stored."""
+        changes, header = (
+            table.changes or EdgeChanges(),
+            read_header(table.graph.resolve(self.folder)),
+        )
+        has_values = table.attributes or header.find("weights") or header.find("times")
+        if changes.symmetric or (changes.num_merged is not None and has_values):
             raise ValueError(
-                "edges were merged or dropped when the dataset was built, which new ones may need "
-                "as well: build it again from all edges"
+                "both directions of edges, or edges with attributes, were merged when the dataset "
+                "was built, which new ones may need as well: build it again from all edges"
             )
         if has_link_split(self.folder, table):
             raise ValueError("LinkSplit has held out edges: build the dataset again from all edges")
@@ -691,19 +710,28 @@ class _Append:
         new = self.edges.get(key)
         if new is None and key not in self.removed:  # only its nodes are more
             return replace(table, graph=graph)
+        changes, more = table.changes, EdgeChanges() if new is None else new.changes
+        if changes is not None and changes.num_merged is not None:
+            merged = changes.num_merged + (more.num_merged or 0) + entries.num_merged
+            changes = replace(changes, num_merged=merged)
+        if changes is not None and changes.num_self_loops_dropped is not None:
+            dropped = changes.num_self_loops_dropped + (more.num_self_loops_dropped or 0)
+            dropped -= len(self.removed.get(key, _NONE))  # but for those that are stored
+            dropped += len(entries.gone) // (1 if self.manifest.directed else 2)
+            changes = replace(changes, num_self_loops_dropped=dropped)
         ordered = self._ordered(table.num_ordered_edges, table.num_input_edges)
         if ordered is not None:
             ordered -= int(np.searchsorted(self.removed.get(key, _NONE), ordered))
         attributes, splits = {}, dict(table.splits)
-        for attribute, stored in table.attributes.items():
+        for attribute, entry in table.attributes.items():
             rows: Any = _NONE
             if new is not None:
                 array = self._spooled(new.attributes[attribute], new.edges.num_records, 0)
                 rows = _Picked(array, entries.columns["edge_ids"], new.first)
             path = self.folder / files.edge_rows(key, attribute)
-            attributes[attribute] = self._rows(path, stored, rows, None, entries)
-        for name, stored in table.splits.items() if key in self.removed else ():
-            positions = open_stored_split(stored.resolve(self.folder))
+            attributes[attribute] = self._rows(path, entry, rows, None, entries)
+        for name, entry in table.splits.items() if key in self.removed else ():
+            positions = open_stored_split(entry.resolve(self.folder))
             positions = positions_after(self.removed[key], positions)
             path, count = self.folder / files.split(key, name), header.num_input_edges
             memory = self.options.column_memory
@@ -719,6 +747,7 @@ class _Append:
             num_edges=header.width,
             num_input_edges=header.num_input_edges,
             num_ordered_edges=ordered,
+            changes=changes,
         )
 
     def _graph(
@@ -731,6 +760,8 @@ class _Append:
         entries = self._entries(key, graph, after, incoming)
         old, removed = graph.edges(), self.removed.get(key, _NONE)
         entries.gone = _entries_of(graph, removed)
+        if key in self.edges and self.edges[key].changes.num_merged is not None:
+            entries = entries.without_stored(graph)
         count, num_edges = len(entries.at) - len(entries.gone), -len(removed)
         if key in self.edges:
             num_edges += self.edges[key].edges.num_records

@@ -521,15 +521,18 @@ def prepare_edges(
     attributes: Mapping[str, Any],
     merging: Merging,
     options: WriteOptions,
+    is_whole: bool = True,
 ) -> Prepared:
     """Does with an edge list what the options say; without them, looks for symmetric lists.
+
+    Of a part of a list, nothing is said, and it is never symmetric.
 
     Raises
     ------
     ValueError
         If attributes of edges that become one differ, and nothing says how they are merged.
     """
-    memory, undirected = options.sort_memory, not edges.directed
+    memory, undirected = options.sort_memory, is_whole and not edges.directed
     if merging.reverse:
         ends = {"source": edges.columns["target"], "target": edges.columns["source"]}
         edges = replace(edges, columns={**edges.columns, **ends}, max_ids=edges.max_ids[::-1])
