@@ -26,6 +26,7 @@ _LOOKED_UP = 1 << 20  # pages in one refresh (4 GiB); of a longer prefix, the ne
 
 PageMap = npt.NDArray[np.uint8]
 _Path = str | os.PathLike[str]
+_Opened = _core.Mapping
 
 
 class ClosedAtExit:
@@ -71,10 +72,10 @@ class MappedFile(ClosedAtExit):
     _sections: Mapping[str, Section] = MappingProxyType({})  # of a .npy file
 
     def __init__(
-        self, path: _Path | _core.Mapping | None = None, *, filename: _Path | None = None
+        self, path: _Path | _Opened | None = None, *, filename: _Path | None = None
     ) -> None:
         given = by_either_name("path", path, filename)
-        self.mapping = given if isinstance(given, _core.Mapping) else _core.Mapping(given)
+        self.mapping = given if isinstance(given, _Opened) else _core.Mapping(given)
         self.path: str = self.mapping.path
         try:
             self._read_header()
