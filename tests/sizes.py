@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # 156 and 1, split edges by 190 and 1, later attributes and edges by 1,000 and 4, remote stores
 # by 450 and 3, Ray by 90 and 1.
 BUDGETS = {
-    "(front)": (470, 8),
+    "(front)": (476, 8),
     "store": (1320, 8),
     "graph": (1095, 5),
     "sampling": (830, 6),
@@ -91,13 +91,13 @@ def sizes() -> list[Size]:
     python = _python("graphzero")
     words = sum(len(page.read_text().split()) for page in _pages())
     found = [
-        Size("Python in graphzero/", code_lines(iter(python)), 19_340),
+        Size("Python in graphzero/", code_lines(iter(python)), 19_620),
         Size("files of graphzero/", len(python), 129),
         Size("Cython and C", code_lines(iter(_compiled())), 6_800),
-        Size("tests/", code_lines(iter(_tests())), 22_440),
-        Size("benchmarks/", code_lines(iter(_python("benchmarks"))), 2_770),
+        Size("tests/", code_lines(iter(_tests())), 23_050),
+        Size("benchmarks/", code_lines(iter(_python("benchmarks"))), 2_790),
         Size("files of benchmarks/", len(_python("benchmarks")), 17),
-        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 28_400),
+        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 30_300),
     ]
     for package, (lines, files) in BUDGETS.items():
         here = [path for path in python if _package_of(path) == package]
