@@ -73,3 +73,28 @@ void gz_list_starts(const uint64_t *keys, int64_t count, int64_t base, int64_t f
         starts[node - first] = base + at;
     }
 }
+
+int64_t gz_entry_places(const gz_ids *indptr, uint64_t num_nodes, const gz_ids *indices,
+                        uint64_t width, const uint32_t *owners, const uint32_t *neighbors,
+                        int64_t begin, int64_t end, int64_t *places)
+{
+    int64_t corrupt = 0;
+    for (int64_t i = begin; i < end; i++) {
+        uint64_t owner = owners[i] < num_nodes ? owners[i] : num_nodes;
+        uint64_t low = gz_id(indptr, owner);
+        uint64_t high = owner < num_nodes ? gz_id(indptr, owner + 1) : low;
+        if (low > high || high > width) {
+            corrupt++;
+            low = high = 0;
+        }
+        while (low < high) {
+            uint64_t middle = low + (high - low) / 2;
+            if (gz_id(indices, middle) <= neighbors[i])
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        places[i] = (int64_t)low;
+    }
+    return corrupt;
+}

@@ -68,3 +68,23 @@ def test_counts_and_list_starts() -> None:
         expected = 40 + np.searchsorted(owners, np.arange(first, last))
         np.testing.assert_array_equal(_core.list_starts(keys, 40, first, last), expected)
     np.testing.assert_array_equal(_core.list_starts(keys[:0], 9, 2, 5), [9, 9, 9])
+
+
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+def test_places_of_new_entries(dtype: type) -> None:
+    keys = np.sort(random_keys(5000, 300))
+    owners, neighbors = (keys >> np.uint64(32)).astype(np.uint32), keys.astype(np.uint32)
+    indptr = _core.list_starts(keys, 0, 0, 301).astype(dtype)
+    edges = np.array([keys[7], 0, (1 << 64) - 1], np.uint64)
+    more = np.concatenate([random_keys(200_000, 320), edges])
+    ends = (more >> np.uint64(32)).astype(np.uint32), more.astype(np.uint32)
+    found = _core.entry_places(indptr, neighbors.astype(dtype), *ends, 2)
+    np.testing.assert_array_equal(found, np.searchsorted(keys, more, "right"))
+    assert _core.entry_places(indptr[:1], neighbors[:0], *ends, 1).max() == 0
+    for wrong in (5001, 0):  # beyond the entries; a list that ends before it begins
+        bad = indptr.copy()
+        bad[int(owners[2500]) + 1] = wrong
+        with pytest.raises(FormatError, match="lists are not within"):
+            _core.entry_places(bad, neighbors, owners, neighbors, 1)
+    with pytest.raises(ValueError, match="two ends"):
+        _core.entry_places(indptr, neighbors, ends[0], ends[1][1:], 1)

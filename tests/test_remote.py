@@ -152,9 +152,9 @@ remote.fetch(sys.argv[1], sys.argv[2])
 
 def test_a_killed_fetch_goes_on_with_the_blocks_that_it_has(built, server, tmp_path):
     argv = [sys.executable, "-c", SCRIPT, f"{server.url}/data", str(tmp_path / "copy")]
-    assert subprocess.run([*argv, "20"], check=False).returncode == 9
+    assert subprocess.run([*argv, "20"], cwd=tmp_path, check=False).returncode == 9
     sent = server.sent["features.gd"]
-    subprocess.run([*argv, "1000000"], check=True)
+    subprocess.run([*argv, "1000000"], cwd=tmp_path, check=True)
     assert content(tmp_path / "copy") == content(built)
     whole = (built / "features.gd").stat().st_size
     assert server.sent["features.gd"] < whole + 20 * BLOCK
@@ -385,7 +385,9 @@ ds = gz.open({f"{server.url}/data"!r}, cache={str(tmp_path / "cache")!r})
 print(ds.num_nodes)
 """
     ranks: list[Any] = [
-        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=tmp_path
+        )
         for _ in range(3)
     ]
     assert [rank.communicate()[0] for rank in ranks] == [f"{NODES}\n"] * 3
@@ -441,7 +443,7 @@ def test_a_fetch_from_an_object_store_is_killed_at_thirty_moments(tmp_path, obje
     argv = [sys.executable, "-c", KILLED, str(copy), json.dumps(object_store)]
     there, kills = [0], 0
     while kills < 30:
-        process = subprocess.Popen(argv, stdout=subprocess.PIPE)
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, cwd=tmp_path)
         assert process.stdout is not None
         assert process.stdout.readline() == b"begin\n"
         time.sleep(random.Random(kills).random() * 0.3)
@@ -456,7 +458,7 @@ def test_a_fetch_from_an_object_store_is_killed_at_thirty_moments(tmp_path, obje
         there.append(sum(journal.read_bytes().count(1) for journal in journals))
         assert there[-1] >= there[-2] or there[-1] == 0
     assert max(there) > 20
-    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, cwd=tmp_path)
     assert content(copy) == content(tmp_path / "data")
     gz.open("s3://graphs/data", cache=tmp_path / "cache", storage_options=object_store).close()
 

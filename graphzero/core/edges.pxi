@@ -1,5 +1,11 @@
 # Edge lists of a build: keys, their sort, and the lists that they become.
 
+cdef extern from "graphzero/edge_keys.h" nogil:
+    int64_t gz_entry_places(const gz_ids *indptr, uint64_t num_nodes, const gz_ids *indices,
+                            uint64_t width, const uint32_t *owners, const uint32_t *neighbors,
+                            int64_t begin, int64_t end, int64_t *places)
+
+
 cdef enum:
     LEAST_RANGE_KEYS = 1 << 14
 
@@ -148,3 +154,45 @@ def list_starts(const uint64_t[::1] keys, int64_t base, int64_t first, int64_t l
             gz_list_starts(&keys[0] if keys.shape[0] else NULL, keys.shape[0], base, first, last,
                            &view[0])
     return starts
+
+
+def entry_places(indptr, indices, const uint32_t[::1] owners, const uint32_t[::1] neighbors,
+                 int num_threads):
+    """How many entries of lists stand before new ones: equal ones do.
+
+    Parameters
+    ----------
+    indptr : (num_nodes + 1,) uint32 or uint64
+    indices : (width,) uint32 or uint64
+        Lists that ascend.
+    owners, neighbors : (n,) uint32
+        Of the new entries. Owners may be beyond the nodes.
+    num_threads : int
+
+    Returns
+    -------
+    (n,) int64
+
+    Raises
+    ------
+    FormatError
+        If a list is not within the entries.
+    """
+    cdef int64_t count = owners.shape[0], i, outside = 0
+    cdef int64_t num_nodes = len(indptr) - 1, width = len(indices)
+    cdef gz_ids starts, entries
+    _as_ids(indptr, &starts)
+    _as_ids(indices, &entries)
+    if neighbors.shape[0] != count or num_nodes < 0:
+        raise ValueError("every entry has two ends, and lists have an end")
+    places = np.empty(count, np.int64)
+    if count == 0:
+        return places
+    cdef int64_t[::1] view = places
+    cdef int threads = _key_threads(num_threads, count)
+    for i in prange(threads, nogil=True, num_threads=threads):
+        outside += gz_entry_places(&starts, num_nodes, &entries, width, &owners[0], &neighbors[0],
+                                   count * i // threads, count * (i + 1) // threads, &view[0])
+    if outside:
+        raise FormatError(f"{outside} lists are not within the entries: the file is corrupt")
+    return places

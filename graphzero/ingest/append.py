@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from graphzero import _core
 from graphzero.errors import FormatError, user_line
 from graphzero.ingest import graph_input, lists, sort
 from graphzero.ingest.build import stored_orders
@@ -62,7 +64,7 @@ from graphzero.store.manifest import (
     SampledBy,
     read_manifest,
 )
-from graphzero.units import parse_size
+from graphzero.units import available_processors, parse_size
 
 Array = npt.NDArray[Any]
 _CHUNK = 1 << 20
@@ -868,8 +870,8 @@ class _Append:
             time_order = lists.TimeOrderWriter(file, self.folder, memory)
             change = partial(positions_after, removed) if name == "edge_ids" else None
             find = partial(entries.find, graph)
-            for piece in merged(old, new[name], entries.at, entries.gone, change, find):
-                file.append(name, piece)
+            pieces = merged(old, new[name], entries.at, entries.gone, change, find)
+            for piece in _writing(file, name, pieces):
                 step = time_order.most_entries if name == "times" else len(piece)
                 for begin in range(0, len(piece) if name in ("weights", "times") else 0, step):
                     part = piece[begin : begin + step]
@@ -932,6 +934,17 @@ def _entries_of(graph: StoredGraph, removed: Array) -> Array:
     return np.concatenate(found)
 
 
+def _writing(file: FileWriter, name: str, pieces: Iterable[Array]) -> Iterator[Array]:
+    """Appends pieces to a section, each in a thread while the next one is made."""
+    with ThreadPoolExecutor(1) as thread:
+        written = thread.submit(lambda: None)
+        for piece in pieces:
+            written.result()
+            written = thread.submit(file.append, name, piece)
+            yield piece
+        written.result()
+
+
 def _owners(starts: Array, begin: int, end: int) -> Array:
     """The nodes in whose lists the entries [begin, end) are."""
     first, last = (int(np.searchsorted(starts, at, "right")) - 1 for at in (begin, end - 1))
@@ -944,14 +957,7 @@ def _places(graph: StoredGraph, owners: Array, neighbors: Array) -> Array:
     header = graph.header
     indptr = map_section(graph.path, header, "indptr", header.num_nodes + 1)
     indices = map_section(graph.path, header, "indices", header.width)
-    at = np.minimum(owners.astype(np.int64), header.num_nodes)
-    low = indptr[at].astype(np.int64)
-    high = indptr[np.minimum(at + 1, header.num_nodes)].astype(np.int64)
-    if ((low > high) | (high > header.width)).any():
-        raise FormatError(f"{graph.path} is corrupt: build the dataset again")
-    while (is_open := low < high).any():
-        middle = (low[is_open] + high[is_open]) // 2
-        is_before = indices[middle] <= neighbors[is_open]
-        low[is_open] = np.where(is_before, middle + 1, low[is_open])
-        high[is_open] = np.where(is_before, high[is_open], middle)
-    return low
+    try:
+        return _core.entry_places(indptr, indices, owners, neighbors, available_processors())
+    except FormatError:
+        raise FormatError(f"{graph.path} is corrupt: build the dataset again") from None

@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "graphzero/csr.h"
+
 /* Stored ids by the user's ids; no ranks where they are the same. */
 typedef struct gz_ranks {
     const uint32_t *ranks;
@@ -26,5 +28,12 @@ void gz_key_neighbors(const uint64_t *keys, int64_t begin, int64_t end, uint32_t
  * `base`. */
 void gz_list_starts(const uint64_t *keys, int64_t count, int64_t base, int64_t first, int64_t last,
                     int64_t *starts);
+
+/* places[i] = how many entries of the lists stand before a new one with these ends: those of owners
+ * before, and those of its list that are not larger; for i in [begin, end). Returns how many lists
+ * are not within the `width` entries; those have place 0. */
+int64_t gz_entry_places(const gz_ids *indptr, uint64_t num_nodes, const gz_ids *indices,
+                        uint64_t width, const uint32_t *owners, const uint32_t *neighbors,
+                        int64_t begin, int64_t end, int64_t *places);
 
 #endif
