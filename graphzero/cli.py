@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: _fail(f"warning: {message}")
         try:
-            require_local(getattr(args, "dir", getattr(args, "path", "")))
+            require_local(getattr(args, "dir", None) or getattr(args, "path", None) or "")
             code: int = args.run(args)
             sys.stdout.flush()
             return code
