@@ -23,6 +23,8 @@ class FolderServer(ThreadingHTTPServer):
         Bytes that are still sent before every connection breaks off, in the middle of a body.
     breaks : int
         How often each part of a file is broken off in the middle before it is sent whole.
+    damages : str
+        The file whose parts, but for its header, have a wrong last byte when they are first sent.
     ranges : bool
         Whether parts of files are served.
     before : callable or None
@@ -36,7 +38,7 @@ class FolderServer(ThreadingHTTPServer):
         self.folder, self.sent, self.asked = folder, Counter[str](), Counter[str]()
         self.parts: Counter[tuple[str, str | None]] = Counter()
         self.left: int | None = None
-        self.breaks = 0
+        self.breaks, self.damages = 0, ""
         self.ranges = True
         self.before: Callable[[str, int], object] | None = None
         self.lock = threading.Lock()
@@ -86,11 +88,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {begin}-{end - 1}/{path.stat().st_size}")
         else:
             self.send_response(200)
+        part = path.name, self.headers.get("Range")
+        is_header = part[1] == "bytes=0-4095"
+        if path.name == self.server.damages and not (is_header or self.server.parts[part]):
+            data = data[:-1] + bytes([data[-1] ^ 1])
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        self.wfile.write(
-            data[: self.server.allowed(path.name, self.headers.get("Range"), len(data))]
-        )
+        self.wfile.write(data[: self.server.allowed(*part, len(data))])
 
 
 @contextmanager
