@@ -161,6 +161,18 @@ def test_a_killed_fetch_goes_on_with_the_blocks_that_it_has(built, server, tmp_p
     assert sent > 10 * BLOCK
 
 
+def test_a_part_without_its_journal_is_checked(built, server, tmp_path, monkeypatch):
+    monkeypatch.setattr(remote, "_TRIES", 1)
+    server.left = 200_000
+    with pytest.raises(OSError, match="fetch again"):
+        gz.fetch(f"{server.url}/data", tmp_path / "copy")
+    server.left = None
+    for journal in (tmp_path / "copy").glob(".*.blocks.gz-staged"):
+        journal.write_bytes(b"")  # as a power failure may leave it
+    remote._fetch(remote._Store(f"{server.url}/data", None), tmp_path / "copy", False, check=False)
+    assert content(tmp_path / "copy") == content(built)
+
+
 def test_what_an_earlier_version_has_left_is_removed(server, tmp_path, monkeypatch):
     monkeypatch.setattr(remote, "_TRIES", 1)
     server.left = 100_000

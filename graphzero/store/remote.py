@@ -179,7 +179,9 @@ class _Copy:
         for path in () if len(copy.done) == count else (folder / entry.name, copy.path):
             with suppress(FileNotFoundError):
                 if path.stat().st_size == header.file_bytes and _page(path) == page:
-                    copy.path, copy.done, copy.is_new = path, bytearray(b"\1" * count), False
+                    copy.path, copy.done = path, bytearray(b"\1" * count)
+                    # a file without its journal may have gaps, so its checksums are looked at
+                    copy.is_new = path.name == entry.staged
         if len(copy.done) != count:
             copy.done = bytearray(count)
         return copy
