@@ -65,6 +65,7 @@ cdef extern from "graphzero/mapping.h" nogil:
         GZ_ADVICE_WILLNEED
         GZ_ADVICE_POPULATE
         GZ_ADVICE_RELEASE
+        GZ_ADVICE_HUGE
     gz_code gz_mapping_open(const char *path, gz_mapping *out, gz_error *err)
     void gz_mapping_close(gz_mapping *mapping)
     gz_code gz_mapping_check_size(const gz_mapping *mapping, gz_error *err)
@@ -300,16 +301,43 @@ cdef extern from "graphzero/walk.h" nogil:
         double q
         double restart
         bool_t weighted
-    uint64_t gz_walk_uniform(const gz_csr *csr, uint64_t key, const int64_t *start, int64_t begin,
-                             int64_t end, int64_t length, int64_t *out)
-    uint64_t gz_walk_first_order(const gz_csr *csr, const gz_walk *walk, const int64_t *start,
-                                 int64_t begin, int64_t end, int64_t length, int64_t *out)
+    ctypedef struct gz_walker_state:
+        pass
+    ctypedef struct gz_walks:
+        const int64_t *start
+        int64_t *out
+        int64_t length
+        const gz_pick *picks
+        # `from` is a keyword
+        int64_t first_step "from"
+        int64_t end_step "to"
+        gz_walker_state *states
     void gz_repeat_last(int64_t *walks, int64_t begin, int64_t end, int64_t length)
 
 
-cdef extern from "graphzero/node2vec.h" nogil:
-    uint64_t gz_walk_node2vec(const gz_csr *csr, const gz_walk *walk, const int64_t *start,
-                              int64_t begin, int64_t end, int64_t length, int64_t *out)
+cdef extern from "graphzero/page_ahead.h" nogil:
+    enum:
+        GZ_AHEAD_BLOCK
+        GZ_AHEAD_PAGES
+    ctypedef struct gz_page_ahead:
+        const gz_mapping *mapping
+        gz_willneed_mode mode
+        gz_pick *pages
+        gz_pick *scratch
+        int64_t count
+    bool_t gz_is_in_memory(const gz_mapping *mapping, const void *array, uint64_t bytes_,
+                           bool_t trust_mincore)
+    uint64_t gz_translate_ahead(gz_page_ahead *ahead, const gz_ids *table, uint64_t limit,
+                                const gz_pick *picks, int64_t count, int64_t *out,
+                                int64_t stride)
+
+
+cdef extern from "graphzero/walk_ahead.h" nogil:
+    uint64_t gz_walk_steps(const gz_csr *csr, const gz_walk *walk, const gz_walks *walks,
+                           int64_t begin, int64_t end)
+    uint64_t gz_walk_ahead(gz_page_ahead *ahead, const gz_csr *csr, const gz_walk *walk,
+                           const gz_walks *walks, bool_t to_user, gz_pick *picks,
+                           gz_pick *scratch, int64_t begin, int64_t end)
 
 
 cdef extern from "graphzero/negatives.h" nogil:

@@ -188,6 +188,8 @@ class CSR:
         restart: float = 0.0,
         to_user: bool = False,
         repeat: bool = False,
+        reads_ahead: bool = True,
+        trust_mincore: bool = True,
     ) -> _Int64s: ...
     def negative_counts(
         self, nodes: _Int64s, others: _Int64s, num_threads: int, bipartite: bool = ...

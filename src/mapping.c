@@ -26,6 +26,12 @@ enum { POPULATE_BY_KERNEL = 22 }; /* newer than the C library's headers */
 enum { POPULATE_BY_KERNEL = -1 };
 #endif
 
+#if defined(MADV_HUGEPAGE)
+enum { HUGE_PAGES = MADV_HUGEPAGE };
+#else
+enum { HUGE_PAGES = -1 };
+#endif
+
 uint64_t gz_system_page_bytes(void) { return (uint64_t)sysconf(_SC_PAGESIZE); }
 
 static gz_code map_descriptor(int fd, gz_mapping *out, gz_error *err)
@@ -122,12 +128,15 @@ static bool to_pages(const gz_mapping *mapping, uint64_t offset, uint64_t length
 /* Returns 0 or an errno. */
 static int advise(const gz_mapping *mapping, uint64_t begin, uint64_t bytes, gz_advice advice)
 {
-    static const int MADVICE[] = {MADV_NORMAL,   MADV_RANDOM,        MADV_SEQUENTIAL,
-                                  MADV_WILLNEED, POPULATE_BY_KERNEL, MADV_DONTNEED};
-    if (advice == GZ_ADVICE_POPULATE && POPULATE_BY_KERNEL < 0)
+    static const int MADVICE[] = {
+        MADV_NORMAL,        MADV_RANDOM,   MADV_SEQUENTIAL, MADV_WILLNEED,
+        POPULATE_BY_KERNEL, MADV_DONTNEED, HUGE_PAGES,
+    };
+    bool is_optional = advice == GZ_ADVICE_POPULATE || advice == GZ_ADVICE_HUGE;
+    if (MADVICE[advice] < 0)
         return 0;
     int failed = madvise(mapping->base + begin, (size_t)bytes, MADVICE[advice]) == 0 ? 0 : errno;
-    if (advice == GZ_ADVICE_POPULATE && failed == EINVAL)
+    if (is_optional && failed == EINVAL)
         return 0;
 #if defined(POSIX_FADV_DONTNEED)
     /* Pages that another process has mapped stay in the page cache. */

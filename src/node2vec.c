@@ -11,8 +11,8 @@ enum { WALKERS = 96, MOST_TRIES = 64 };
 /* A walker between two visits. */
 typedef struct walker {
     uint64_t stream;                     /* after the draws made so far */
-    int64_t *out, *end;                  /* the part of its walk that is not written yet */
-    int64_t start, previous, node, next; /* next is only proposed until it is accepted */
+    int64_t *out, *end;                  /* the part of the call's steps that is not written yet */
+    int64_t number, start, previous, node, next; /* next is only proposed until it is accepted */
     gz_weighted_list list, of_previous;  /* totals are set only for weighted walks */
     uint64_t position,
         quantile; /* of next in the file; of next in its list, as a fraction of 2^64 */
@@ -32,9 +32,8 @@ typedef struct queue {
 typedef struct run {
     const gz_csr *csr;
     const gz_walk *walk;
-    const int64_t *start;
-    int64_t *out;
-    int64_t begin, end, length; /* walks [begin, end) have not begun */
+    const gz_walks *walks;
+    int64_t begin, end; /* of the walks of the call, these have not begun */
     int64_t walking;
     uint64_t corrupt;
     gz_bias bias;
@@ -74,12 +73,32 @@ GZ_INLINE void hint_sums(const run *r, const gz_window *w)
 
 static void begin_walk(run *r, walker *me)
 {
-    int64_t i = r->begin++;
-    me->stream = gz_stream(r->walk->key, (uint64_t)i);
-    me->out = r->out + i * (r->length + 1);
-    me->end = me->out + r->length + 1;
-    me->start = me->node = *me->out++ = r->start[i];
-    me->first_order = true;
+    const gz_walks *walks = r->walks;
+    int64_t i = me->number = gz_walk_number(walks, r->begin++);
+    int64_t *row = walks->out + i * (walks->length + 1);
+    me->start = walks->start[i];
+    if (walks->from == 0) {
+        row[0] = me->start;
+        me->stream = gz_stream(r->walk->key, (uint64_t)i);
+        me->first_order = true;
+    } else {
+        const gz_walker_state *state = &walks->states[i];
+        me->stream = state->stream;
+        me->first_order = state->first_order;
+        me->previous = row[walks->from - 1];
+        me->of_previous = (gz_weighted_list){state->before_first, state->before, 0.0};
+    }
+    me->node = row[walks->from];
+    me->out = row + walks->from + 1;
+    me->end = row + walks->to + 1;
+}
+
+/* Keeps what the next step of a walk needs. */
+static void end_steps(const run *r, const walker *me)
+{
+    if (r->walks->states != NULL)
+        r->walks->states[me->number] = (gz_walker_state){
+            me->stream, me->of_previous.first, me->of_previous.degree, me->first_order};
 }
 
 /* A step back to the start, where there is no previous node. */
@@ -93,6 +112,8 @@ static inline void restart(walker *me)
 static inline void go_on(run *r, walker *me)
 {
     for (;;) {
+        if (me->out == me->end && me->out != NULL)
+            end_steps(r, me);
         if (me->out == me->end && r->begin == r->end) {
             r->walking--;
             return;
@@ -316,13 +337,10 @@ static void judge(run *r)
 
 /* Each round visits each queue once, in an order that visits no walker twice: a cache hint has the
  * rest of the round to take effect. */
-uint64_t gz_walk_node2vec(const gz_csr *csr, const gz_walk *walk, const int64_t *start,
-                          int64_t begin, int64_t end, int64_t length, int64_t *out)
+uint64_t gz_walk_node2vec(const gz_csr *csr, const gz_walk *walk, const gz_walks *walks,
+                          int64_t begin, int64_t end)
 {
-    run r = {.csr = csr, .walk = walk, .start = start, .out = out};
-    r.begin = begin;
-    r.end = end;
-    r.length = length;
+    run r = {.csr = csr, .walk = walk, .walks = walks, .begin = begin, .end = end};
     r.bias = gz_bias_of(walk->p, walk->q);
     r.walking = WALKERS;
     for (int w = 0; w < WALKERS; w++)

@@ -10,19 +10,30 @@ typedef struct walker {
     uint64_t stream;
     uint64_t first, degree;
     int64_t node; /* -1 after a dead end */
+    int64_t *out; /* its row */
 } walker;
 
-static void walk_group(const gz_csr *csr, uint64_t key, const int64_t *start, int64_t begin,
-                       int64_t count, int64_t length, int64_t *out, uint64_t *corrupt)
+/* The row of walk i, whose first id is written before its first step. */
+static int64_t *row_of(const gz_walks *walks, int64_t i)
+{
+    int64_t *row = walks->out + i * (walks->length + 1);
+    if (walks->from == 0)
+        row[0] = walks->start[i];
+    return row;
+}
+
+static void walk_group(const gz_csr *csr, uint64_t key, const gz_walks *walks, int64_t begin,
+                       int64_t count, uint64_t *corrupt)
 {
     walker group[WALKERS];
     for (int64_t w = 0; w < count; w++) {
-        group[w].stream = gz_stream(key, (uint64_t)(begin + w));
-        group[w].node = start[begin + w];
-        out[(begin + w) * (length + 1)] = group[w].node;
+        int64_t i = gz_walk_number(walks, begin + w);
+        group[w].stream = gz_stream(key, (uint64_t)i);
+        group[w].out = row_of(walks, i);
+        group[w].node = group[w].out[walks->from];
         gz_csr_hint_list(csr, group[w].node);
     }
-    for (int64_t step = 0; step < length; step++) {
+    for (int64_t step = walks->from; step < walks->to; step++) {
         for (int64_t w = 0; w < count; w++) {
             walker *me = &group[w];
             if (me->node < 0)
@@ -41,18 +52,18 @@ static void walk_group(const gz_csr *csr, uint64_t key, const int64_t *start, in
             } else {
                 me->node = -1;
             }
-            out[(begin + w) * (length + 1) + step + 1] = me->node;
+            me->out[step + 1] = me->node;
         }
     }
 }
 
-uint64_t gz_walk_uniform(const gz_csr *csr, uint64_t key, const int64_t *start, int64_t begin,
-                         int64_t end, int64_t length, int64_t *out)
+uint64_t gz_walk_uniform(const gz_csr *csr, uint64_t key, const gz_walks *walks, int64_t begin,
+                         int64_t end)
 {
     uint64_t corrupt = 0;
     for (int64_t i = begin; i < end; i += WALKERS) {
         int64_t count = end - i < WALKERS ? end - i : WALKERS;
-        walk_group(csr, key, start, i, count, length, out, &corrupt);
+        walk_group(csr, key, walks, i, count, &corrupt);
     }
     return corrupt;
 }
@@ -63,6 +74,7 @@ typedef struct searcher {
     uint64_t first, degree, low, high;
     double x;
     int64_t node;
+    int64_t *out; /* its row */
 } searcher;
 
 /* Looks up the list of the walker's node; degree 0 if the walker restarts here, as at a dead end.
@@ -115,28 +127,27 @@ static bool search_on(const gz_csr *csr, searcher *group, int64_t count)
     return any;
 }
 
-static int64_t arrive(const gz_csr *csr, const gz_walk *walk, const searcher *me, int64_t start,
-                      uint64_t *corrupt)
+static int64_t arrive(const gz_csr *csr, const gz_walk *walk, const searcher *me, uint64_t *corrupt)
 {
     if (me->degree == 0)
-        return walk->restart > 0.0 ? start : -1;
+        return walk->restart > 0.0 ? me->out[0] : -1;
     if (walk->weighted)
         gz_weighted_check(csr, me->first, me->low, me->x, corrupt);
     return (int64_t)gz_csr_neighbor(csr, me->low, corrupt);
 }
 
-static void search_group(const gz_csr *csr, const gz_walk *walk, const int64_t *start,
-                         int64_t begin, int64_t count, int64_t length, int64_t *out,
-                         uint64_t *corrupt)
+static void search_group(const gz_csr *csr, const gz_walk *walk, const gz_walks *walks,
+                         int64_t begin, int64_t count, uint64_t *corrupt)
 {
     searcher group[WALKERS];
     for (int64_t w = 0; w < count; w++) {
-        group[w].stream = gz_stream(walk->key, (uint64_t)(begin + w));
-        group[w].node = start[begin + w];
-        out[(begin + w) * (length + 1)] = group[w].node;
+        int64_t i = gz_walk_number(walks, begin + w);
+        group[w].stream = gz_stream(walk->key, (uint64_t)i);
+        group[w].out = row_of(walks, i);
+        group[w].node = group[w].out[walks->from];
         gz_csr_hint_list(csr, group[w].node);
     }
-    for (int64_t step = 0; step < length; step++) {
+    for (int64_t step = walks->from; step < walks->to; step++) {
         for (int64_t w = 0; w < count; w++)
             look_up(csr, walk, &group[w], step, corrupt);
         for (int64_t w = 0; w < count; w++)
@@ -144,21 +155,21 @@ static void search_group(const gz_csr *csr, const gz_walk *walk, const int64_t *
         while (walk->weighted && search_on(csr, group, count))
             continue;
         for (int64_t w = 0; w < count; w++) {
-            group[w].node = arrive(csr, walk, &group[w], start[begin + w], corrupt);
-            out[(begin + w) * (length + 1) + step + 1] = group[w].node;
+            group[w].node = arrive(csr, walk, &group[w], corrupt);
+            group[w].out[step + 1] = group[w].node;
             if (group[w].node >= 0)
                 gz_csr_hint_list(csr, group[w].node);
         }
     }
 }
 
-uint64_t gz_walk_first_order(const gz_csr *csr, const gz_walk *walk, const int64_t *start,
-                             int64_t begin, int64_t end, int64_t length, int64_t *out)
+uint64_t gz_walk_first_order(const gz_csr *csr, const gz_walk *walk, const gz_walks *walks,
+                             int64_t begin, int64_t end)
 {
     uint64_t corrupt = 0;
     for (int64_t i = begin; i < end; i += WALKERS) {
         int64_t count = end - i < WALKERS ? end - i : WALKERS;
-        search_group(csr, walk, start, i, count, length, out, &corrupt);
+        search_group(csr, walk, walks, i, count, &corrupt);
     }
     return corrupt;
 }

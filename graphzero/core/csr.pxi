@@ -1,5 +1,14 @@
 # The topology: degrees, one hop of sampling, walks, negatives, and translation of ids.
 
+cdef uint64_t _walk_lane(const gz_mapping *mapping, const gz_csr *csr, const gz_walk *walk,
+                         const gz_walks *walks, bint to_user, bint trust_mincore, gz_pick *pages,
+                         gz_pick *picks, gz_pick *scratch, int64_t begin,
+                         int64_t end) noexcept nogil:
+    cdef gz_page_ahead ahead = _ahead_of(mapping, trust_mincore, pages)
+    return gz_walk_ahead(&ahead, csr, walk, walks, to_user, picks + begin, scratch + begin, begin,
+                         end)
+
+
 cdef class CSR:
     """Adjacency of one mapped ``.gl`` file; every id here is a *stored* id."""
     cdef gz_csr c
@@ -147,24 +156,18 @@ cdef class CSR:
 
     def walk(self, const int64_t[::1] start, int64_t length, double p, double q, uint64_t key,
              int num_threads, bint weighted=False, double restart=0.0, bint to_user=False,
-             bint repeat=False):
+             bint repeat=False, bint reads_ahead=True, bint trust_mincore=True):
         """Random walks from stored ids, (n, length + 1) int64: of the user's ids with `to_user`.
 
-        After a dead end follows -1, or with `repeat` the last node.
-
-        Each thread takes as many walkers as the others, so that there may be more threads than
-        processors: those that wait for the disk, in page faults, then wait together.
+        After a dead end follows -1, or with `repeat` the last node. Where the file is not in
+        memory, walkers step together and their pages are read ahead, unless `reads_ahead` is false.
         """
-        cdef int64_t n = start.shape[0], i, begin, end
+        cdef int64_t n = start.shape[0], i
         cdef uint64_t corrupt = 0
-        cdef int64_t each = min(max(n // num_threads + 1, 8), ITEMS_PER_RANGE)
-        cdef int64_t ranges = (n + each - 1) // each
-        cdef int threads = 1
-        if gz_may_use_threads() and ranges > 1:
-            threads = <int> min(num_threads, ranges)
-        cdef bint first_order = p == 1.0 and q == 1.0
-        cdef bint uniform = first_order and not weighted and restart == 0.0
+        cdef int64_t ranges = _ranges(n)
+        cdef int threads = _threads(num_threads, n)
         cdef gz_walk walk
+        cdef gz_walks walks
         walk.key, walk.p, walk.q, walk.restart, walk.weighted = key, p, q, restart, weighted
         self._refuse_typed()
         if weighted:
@@ -173,29 +176,57 @@ cdef class CSR:
         to_user = to_user and self.c.node_ids.data != NULL
         out = empty((n, length + 1), np.int64)
         cdef int64_t[::1] view = out.reshape(-1)
+        walks.start, walks.out, walks.length, walks.picks = &start[0], &view[0], length, NULL
+        walks.first_step, walks.end_step, walks.states = 0, length, NULL
         self.mapping.acquire_whole(n)
         try:
-            for i in prange(ranges, nogil=True, num_threads=threads):
-                begin = i * each
-                end = begin + each if begin + each < n else n
-                if uniform:
-                    corrupt += gz_walk_uniform(&self.c, key, &start[0], begin, end, length,
-                                               &view[0])
-                elif first_order:
-                    corrupt += gz_walk_first_order(&self.c, &walk, &start[0], begin, end, length,
-                                                   &view[0])
-                else:
-                    corrupt += gz_walk_node2vec(&self.c, &walk, &start[0], begin, end, length,
-                                                &view[0])
-                if to_user:
-                    corrupt += gz_translate(&self.c.node_ids, self.c.num_nodes, &view[0],
-                                            begin * (length + 1), end * (length + 1), &view[0])
-                if repeat:
-                    gz_repeat_last(&view[0], begin, end, length)
+            if reads_ahead and n >= ITEMS_PER_RANGE and not self._is_in_memory(trust_mincore):
+                corrupt = self._walk_ahead(&walk, &walks, n, num_threads, to_user, trust_mincore)
+                to_user = False
+            else:
+                for i in prange(ranges, nogil=True, num_threads=threads):
+                    corrupt += gz_walk_steps(&self.c, &walk, &walks, i * ITEMS_PER_RANGE,
+                                             _end(i, n))
+                    if to_user:
+                        corrupt += gz_translate(
+                            &self.c.node_ids, self.c.num_nodes, &view[0],
+                            i * ITEMS_PER_RANGE * (length + 1), _end(i, n) * (length + 1), &view[0])
+            if repeat:
+                with nogil:
+                    gz_repeat_last(&view[0], 0, n, length)
         finally:
             self.mapping.release()
         _refuse_corrupt(corrupt, self.mapping.path)
         return out
+
+    cdef bint _is_in_memory(self, bint trust_mincore):
+        """Whether lists and their table are in memory, as a sample of their pages tells."""
+        cdef gz_ids table = self.c.indptr, lists = self.c.indices
+        return (
+            gz_is_in_memory(&self.mapping.c, lists.data,
+                            self.c.num_edges * (8 if lists.wide else 4), trust_mincore)
+            and gz_is_in_memory(&self.mapping.c, table.data,
+                                self.c.num_nodes * (8 if table.wide else 4), trust_mincore))
+
+    cdef uint64_t _walk_ahead(self, const gz_walk *walk, gz_walks *walks, int64_t n,
+                              int num_threads, bint to_user, bint trust_mincore) except? 1:
+        """All walks with page read-ahead: each thread takes as many walkers as the others."""
+        cdef int lanes = max(1, min(_threads(num_threads, n), n // GZ_AHEAD_BLOCK)), lane
+        cdef bint second_order = walk.p != 1.0 or walk.q != 1.0
+        cdef uint64_t corrupt = 0
+        cdef unsigned char[::1] picks = _picks(n), scratch = _picks(n)
+        cdef unsigned char[::1] pages = _picks(2 * lanes * GZ_AHEAD_BLOCK * GZ_AHEAD_PAGES)
+        cdef unsigned char[::1] states = empty(
+            n * sizeof(gz_walker_state) if second_order else 1, np.uint8)
+        if second_order:
+            walks.states = <gz_walker_state *> &states[0]
+        for lane in prange(lanes, nogil=True, num_threads=lanes, schedule="static"):
+            corrupt += _walk_lane(&self.mapping.c, &self.c, walk, walks, to_user, trust_mincore,
+                                  <gz_pick *> &pages[0]
+                                  + 2 * lane * GZ_AHEAD_BLOCK * GZ_AHEAD_PAGES,
+                                  <gz_pick *> &picks[0], <gz_pick *> &scratch[0],
+                                  n * lane // lanes, n * (lane + 1) // lanes)
+        return corrupt
 
     def negative_counts(self, const int64_t[::1] nodes, const int64_t[::1] others,
                         int num_threads, bint bipartite=False):

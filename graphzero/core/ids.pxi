@@ -41,6 +41,26 @@ def find_texts(const uint8_t[::1] data, const uint64_t[::1] ends,
     return out, corrupt
 
 
+cdef enum:
+    TRANSLATED_AHEAD_FROM = 4096  # ids: fewer do not pay for the look whether a table is in memory
+
+
+cdef unsigned char[::1] _picks(int64_t count):
+    """Memory for so many picks."""
+    return empty(max(count, 1) * sizeof(gz_pick), np.uint8)
+
+
+cdef gz_page_ahead _ahead_of(const gz_mapping *mapping, bint trust_mincore,
+                             gz_pick *pages) noexcept nogil:
+    """`pages` has room for 2 * GZ_AHEAD_BLOCK * GZ_AHEAD_PAGES."""
+    cdef gz_page_ahead ahead
+    ahead.mapping = mapping
+    ahead.mode = GZ_WILLNEED_MISSING if trust_mincore else GZ_WILLNEED_ALL
+    ahead.pages, ahead.scratch = pages, pages + GZ_AHEAD_BLOCK * GZ_AHEAD_PAGES
+    ahead.count = 0
+    return ahead
+
+
 cdef object _translate(Mapping mapping, const gz_ids *table, uint64_t limit, object ids,
                        int num_threads):
     cdef const int64_t[::1] flat = ids.reshape(-1)
@@ -50,6 +70,10 @@ cdef object _translate(Mapping mapping, const gz_ids *table, uint64_t limit, obj
     cdef uint64_t corrupt = 0
     mapping.acquire_whole(n)
     try:
+        if n >= TRANSLATED_AHEAD_FROM and not gz_is_in_memory(
+                &mapping.c, table.data, limit * (8 if table.wide else 4), True):
+            corrupt = _translate_ahead(mapping, table, limit, flat, view)
+            num_threads, n = 1, 0
         for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):
             corrupt += gz_translate(table, limit, &flat[0], i * ITEMS_PER_RANGE, _end(i, n),
                                     &view[0])
@@ -57,3 +81,23 @@ cdef object _translate(Mapping mapping, const gz_ids *table, uint64_t limit, obj
         mapping.release()
     _refuse_corrupt(corrupt, mapping.path)
     return out
+
+
+cdef uint64_t _translate_ahead(Mapping mapping, const gz_ids *table, uint64_t limit,
+                               const int64_t[::1] ids, int64_t[::1] out) except? 1:
+    """The same in the order of the table, whose pages are read ahead."""
+    cdef int64_t n = ids.shape[0], i, count = 0
+    cdef uint64_t corrupt
+    cdef unsigned char[::1] memory = _picks(n), scratch = _picks(n)
+    cdef unsigned char[::1] pages = _picks(2 * GZ_AHEAD_BLOCK * GZ_AHEAD_PAGES)
+    cdef gz_pick *picks = <gz_pick *> &memory[0]
+    cdef gz_page_ahead ahead = _ahead_of(&mapping.c, True, <gz_pick *> &pages[0])
+    with nogil:
+        for i in range(n):
+            out[i] = ids[i]  # -1 stays
+            if ids[i] >= 0:
+                picks[count].row, picks[count].place = ids[i], i
+                count += 1
+        gz_picks_sort(picks, <gz_pick *> &scratch[0], count)
+        corrupt = gz_translate_ahead(&ahead, table, limit, picks, count, &out[0], 1)
+    return corrupt

@@ -2,7 +2,7 @@
 
 _ADVICE = {"normal": GZ_ADVICE_NORMAL, "random": GZ_ADVICE_RANDOM,
            "sequential": GZ_ADVICE_SEQUENTIAL, "willneed": GZ_ADVICE_WILLNEED,
-           "populate": GZ_ADVICE_POPULATE, "release": GZ_ADVICE_RELEASE}
+           "populate": GZ_ADVICE_POPULATE, "release": GZ_ADVICE_RELEASE, "huge": GZ_ADVICE_HUGE}
 _SOURCES = {"fastest": GZ_RESIDENCY_FASTEST, "mincore": GZ_RESIDENCY_MINCORE,
             "cachestat": GZ_RESIDENCY_CACHESTAT}
 
@@ -157,7 +157,8 @@ cdef class Mapping:
         """``madvise`` over a byte range (default: from offset to the end of the file).
 
         "populate" reads the pages and maps them; "release" unmaps them, and drops them from the
-        page cache unless another process has them mapped.
+        page cache unless another process has them mapped; "huge" has later page faults read pages
+        of 2 MiB.
         """
         cdef gz_error err
         cdef gz_code code

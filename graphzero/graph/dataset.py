@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy.typing as npt
 
@@ -33,6 +33,7 @@ from graphzero.graph.stores import (
 )
 from graphzero.graph.user_input import NodeTexts
 from graphzero.store import tuning_file
+from graphzero.store.huge_pages import HugeTopology
 from graphzero.store.id_table import IdTable
 from graphzero.store.manifest import (
     EDGES,
@@ -114,7 +115,6 @@ class Dataset(Named, ClosedAtExit):
     edges : dict of (str, str, str) to EdgeStore
         By edge type; the only one of a graph without types is ("", "", ""). Their order decides
         which random draws an edge type has.
-
     Raises
     ------
     ValueError
@@ -124,6 +124,7 @@ class Dataset(Named, ClosedAtExit):
     _is_opened = True
     nodes: dict[str, NodeStore]
     edges: dict[EdgeType, EdgeStore]
+    _huge: HugeTopology | None = None
     _folder: str | None = None
     _direction_note: str | None = None  # what to warn of, where nobody has chosen the direction
 
@@ -457,6 +458,11 @@ class Dataset(Named, ClosedAtExit):
         return tuning_file.read_tuning(os.path.dirname(self.paths[0]), self.mappings)
 
     @property
+    def huge_topology(self) -> HugeTopology | None:
+        """What ``topology="huge"`` of `graphzero.open` reads; None without it."""
+        return self._huge
+
+    @property
     def paths(self) -> list[str]:
         """Every mapped file."""
         return [part.path for part in self._parts()]
@@ -486,7 +492,8 @@ class Dataset(Named, ClosedAtExit):
         """
         if self._folder is None:
             raise ValueError("this dataset was made of single files: open these again")
-        opened = open_dataset(self._folder)
+        is_huge = self._huge is not None
+        opened = open_dataset(self._folder, topology="huge" if is_huge else "mapped")
         opened.have_extras(Extras(opened.extras.file, self.extras.unsaved))
         return opened
 
@@ -498,6 +505,8 @@ class Dataset(Named, ClosedAtExit):
         BufferError
             While arrays over one of the files exist; the other files are closed nevertheless.
         """
+        if self._huge is not None:
+            self._huge.close()
         with ExitStack() as files:  # which calls all of them, whatever one raises
             for part in self._parts():
                 files.callback(part.close)
@@ -520,6 +529,7 @@ def open_dataset(
     *,
     cache: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    topology: Literal["mapped", "huge"] = "mapped",
 ) -> Dataset:
     """Opens a dataset folder: maps its files and reads only their headers.
 
@@ -535,6 +545,11 @@ def open_dataset(
         earlier copy serves, with a warning.
     storage_options : dict, optional
         Of fsspec's file system, such as ``{"anon": True}``.
+    topology : {"mapped", "huge"}
+        "huge" reads the topology into huge pages of the page cache, in the background, for samples
+        and walks at up to twice the speed on graphs of GBs that fit in memory. The same is sampled;
+        ``ds.huge_topology.wait()`` waits for it. A warning says where the kernel cannot do it, or
+        memory is too short.
 
     Returns
     -------
@@ -549,7 +564,7 @@ def open_dataset(
     FileExistsError
         If the copy in `cache` was changed there.
     ValueError
-        For an address without `cache`.
+        For an address without `cache`, or another `topology`.
     FormatError
         If a file is truncated, not of this format, corrupt or of an unknown version, or if the
         files do not belong together.
@@ -560,8 +575,14 @@ def open_dataset(
         from graphzero.store.remote import cached_copy  # threads, which local files do not need
 
         path = cached_copy(path, cache, storage_options)
+    if topology not in ("mapped", "huge"):
+        raise ValueError(f"topology must be 'mapped' or 'huge', not {topology!r}")
     folder = Path(path)
-    return open_build(folder, partial(_open_files, folder), Dataset.close)
+    ds = open_build(folder, partial(_open_files, folder), Dataset.close)
+    if topology == "huge":
+        graphs = [file for file in ds._parts() if isinstance(file, Graph)]
+        ds._huge = HugeTopology([graph.mapping for graph in graphs])
+    return ds
 
 
 def _open_files(folder: Path, manifest: Manifest) -> Dataset:

@@ -27,7 +27,7 @@ from graphzero.graph.user_input import (
 )
 from graphzero.store.format import DTYPES, FLAG_DIRECTED, FLAG_INCOMING
 from graphzero.store.manifest import Neighbors
-from graphzero.store.mapped_file import MappedFile, ResidentPrefix, section
+from graphzero.store.mapped_file import MappedFile, ResidentPrefix, mincore_is_honest, section
 from graphzero.units import as_count
 
 if TYPE_CHECKING:
@@ -413,6 +413,7 @@ class Graph(GraphMethods02, MappedFile):
                 bool(weighted),
                 float(restart),
                 to_user=True,
+                trust_mincore=mincore_is_honest(csr.mapping.path),
             )
 
     def __repr__(self) -> str:

@@ -32,10 +32,6 @@ from graphzero.sampling.walks import FOLLOW, walked_graph
 from graphzero.store.manifest import NODES
 from graphzero.units import as_count
 
-# Threads that walk where the graph is larger than memory: the page faults that they wait for are
-# read together.
-_WAITING_WALKERS = 64
-
 
 class WalkDataset(SeedDataset):
     """Random walks from nodes, in windows, and as many negatives: node2vec and DeepWalk.
@@ -167,10 +163,12 @@ class WalkDataset(SeedDataset):
             self.p,
             self.q,
             _core.key("walk", seed, epoch, batch),
-            1 if readahead is None else _WAITING_WALKERS,
+            1,
             self.weighted,
             to_user=True,
             repeat=True,
+            reads_ahead=readahead is not None,
+            trust_mincore=readahead is None or readahead[0].trust_mincore,
         )
         fields: dict[RowKey, Any] = {(NODES, "pos_rw"): self._windows(walks)}
         if self.num_negative_samples:

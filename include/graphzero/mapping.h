@@ -20,6 +20,7 @@ typedef enum gz_advice {
     GZ_ADVICE_WILLNEED = 3,
     GZ_ADVICE_POPULATE = 4, /* read the pages and map them; an error where touching would kill */
     GZ_ADVICE_RELEASE = 5,  /* unmap the pages, and drop them from the page cache if it may */
+    GZ_ADVICE_HUGE = 6,     /* page faults read and map pages of 2 MiB, where the kernel has them */
 } gz_advice;
 
 /* Accepts only regular files. */
@@ -35,7 +36,8 @@ GZ_MUST_CHECK gz_code gz_mapping_read(const gz_mapping *mapping, uint64_t offset
                                       unsigned char *out, gz_error *err);
 
 /* madvise over the pages that hold [offset, offset + length), which must lie in the file. Kernels
- * without MADV_POPULATE_READ (before Linux 5.14) ignore GZ_ADVICE_POPULATE. */
+ * without MADV_POPULATE_READ (before Linux 5.14) ignore GZ_ADVICE_POPULATE, and those without huge
+ * pages GZ_ADVICE_HUGE. */
 GZ_MUST_CHECK gz_code gz_mapping_advise(const gz_mapping *mapping, uint64_t offset, uint64_t length,
                                         gz_advice advice, gz_error *err);
 

@@ -11,7 +11,7 @@
  * step from t to v, a neighbour x of v is drawn in proportion to its bias (see bias.h) times the
  * weight of the edge (v, x), by rejection (Yang et al., "KnightKing", SOSP 2019). The first step,
  * and the first one after a restart, is first-order. */
-uint64_t gz_walk_node2vec(const gz_csr *csr, const gz_walk *walk, const int64_t *start,
-                          int64_t begin, int64_t end, int64_t length, int64_t *out);
+uint64_t gz_walk_node2vec(const gz_csr *csr, const gz_walk *walk, const gz_walks *walks,
+                          int64_t begin, int64_t end);
 
 #endif

@@ -68,11 +68,12 @@ static uint64_t walk(double p, double q, bool weighted)
 {
     static int64_t start[WALKS], out[WALKS * (LENGTH + 1)];
     gz_walk how = {.key = 1, .p = p, .q = q, .weighted = weighted};
+    const gz_walks walks = {.start = start, .out = out, .length = LENGTH, .to = LENGTH};
     bool is_first_order = p == 1.0 && q == 1.0;
     for (int i = 0; i < WALKS; i++)
         start[i] = i % NODES;
-    uint64_t corrupt = (is_first_order ? gz_walk_first_order : gz_walk_node2vec)(
-        &g.csr, &how, start, 0, WALKS, LENGTH, out);
+    uint64_t corrupt =
+        (is_first_order ? gz_walk_first_order : gz_walk_node2vec)(&g.csr, &how, &walks, 0, WALKS);
     for (int i = 0; i < WALKS * (LENGTH + 1); i++)
         CHECK(out[i] >= -1 && out[i] < NODES);
     return corrupt;
