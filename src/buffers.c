@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* MAP_ANONYMOUS and MADV_DONTFORK under -std=c11 */
+#define _GNU_SOURCE /* MAP_ANONYMOUS and madvise's advice under -std=c11 */
 #define _DARWIN_C_SOURCE
 
 #include "graphzero/buffers.h"
@@ -24,6 +24,9 @@ gz_code gz_buffers_open(unsigned count, gz_buffers *out, gz_error *err)
     }
 #if defined(MADV_DONTFORK)
     madvise(memory, bytes_of(count), MADV_DONTFORK);
+#endif
+#if defined(MADV_HUGEPAGE)
+    madvise(memory, bytes_of(count), MADV_HUGEPAGE); /* only advice, see gz_buffers_open */
 #endif
     out->memory = memory;
     for (unsigned i = 0; i < count; i++)

@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from contextlib import closing
+from mmap import PAGESIZE
 
 import files
 import numpy as np
@@ -24,6 +25,7 @@ from graphzero.io.prefetch import STRATEGIES
 from graphzero.io.row_io import PageReadAhead, RowIO, RowSource, touched_rows
 from graphzero.io.session import probe_files
 from graphzero.loader.iteration import Preparation
+from graphzero.store.mapped_file import ResidentPrefix
 
 pytest.importorskip("torch")
 pytestmark = [
@@ -97,6 +99,27 @@ def test_direct_reads_count_their_pages(folder):
         assert batch.num_nodes / 8 <= batch.stats.pages_missed <= batch.num_nodes
     kept = batches_of(folder, strategy="pread", resident=1.0, lookahead=0)
     assert kept[-1].stats.pages_missed == 0
+
+
+@pytest.mark.parametrize("strategy", ["pread", "uring"])
+def test_short_gaps_are_read_along_past_the_page_cache(folder, expected, strategy):
+    """Reads cost more than pages; the pages of gaps are not rows that the batches have missed."""
+    if strategy == "uring" and _core.uring_refusal() is not None:
+        pytest.skip("no io_uring here")
+    gap = (12 << 10) // PAGESIZE
+    rows = np.array([0, (gap + 1) * PAGESIZE, (2 * gap + 3) * PAGESIZE]) // (4 * DIM)
+    ds = gz.open(folder)
+    nothing = ResidentPrefix(ds.features.mapping, ds.features.origin)
+    for chosen, reads in ((None, 2), (gap, 2), (gap + 1, 1), (0, 2 + (gap > 0))):
+        options = gz.Prefetch(gap_pages=chosen)
+        with closing(STRATEGIES[strategy].open(ds.features, None, options, nothing)) as reader:
+            fetched = reader.fetch(rows)
+            assert fetched.counts[0] == prefetch.pages_read(fetched) == 3
+            assert fetched.counts[2] == reads
+            wanted = ds.features.gather_stored(rows, None, 1)
+            np.testing.assert_array_equal(reader.place(fetched, 1), wanted)
+    assert fingerprints(batches_of(folder, strategy=strategy)) == expected
+    assert fingerprints(batches_of(folder, strategy=strategy, gap_pages=0)) == expected
 
 
 def test_nothing_is_resident_without_memory(folder, expected):

@@ -298,7 +298,7 @@ class PageReadAhead:
         pages = missing = 0
         for store, is_honest in self._stores:
             done = store.read_ahead(
-                rows, gap_pages=self._prefetch.gap_pages, trust_mincore=is_honest
+                rows, gap_pages=self._prefetch.gap_pages or 0, trust_mincore=is_honest
             )
             pages, missing = pages + done[0], missing + done[1]
         return PagesRequested(pages, missing)

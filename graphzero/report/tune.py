@@ -264,7 +264,7 @@ def settings_to_compare(
     half = round(available / 2 / features, 3) if features else 1.0
     found = [Prefetch("auto", lookahead=n) for n in (1, 0, 2, 4)]
     found += [Prefetch("uring", lookahead=n, resident=1.0) for n in (1, 2, 4)]
-    found.append(Prefetch("uring", lookahead=2, resident=1.0, gap_pages=3))
+    found.append(Prefetch("uring", lookahead=2, resident=1.0, gap_pages=0))
     found.append(Prefetch("pread", lookahead=2, resident=1.0))
     parts = (0.0, half) if 0 < half < 1 else (0.0,)
     found += [Prefetch("willneed", lookahead=2, resident=part) for part in parts]

@@ -25,6 +25,8 @@ typedef struct gz_buffers {
     pid_t owner; /* the process that mapped them */
 } gz_buffers;
 
+/* In huge pages, if the system has any: a read of several pages is one segment for the disk then,
+ * and not one for each page. */
 GZ_MUST_CHECK gz_code gz_buffers_open(unsigned count, gz_buffers *out, gz_error *err);
 
 /* No read into them may be in flight. In a forked child, forgets the parent's buffers without
