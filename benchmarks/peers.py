@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -102,6 +103,8 @@ class Worker:
         File for its standard error.
     environment : mapping of str to str, optional
         Further environment variables.
+    most_seconds : float, optional
+        A call that takes longer ends the process.
     """
 
     def __init__(
@@ -111,8 +114,9 @@ class Worker:
         *,
         log: str | os.PathLike[str],
         environment: Mapping[str, str] | None = None,
+        most_seconds: float | None = None,
     ) -> None:
-        self.name = name
+        self.name, self.most_seconds = name, most_seconds
         self._log = Path(log)
         with open(self._log, "wb") as errors:
             self._process = subprocess.Popen(
@@ -137,6 +141,9 @@ class Worker:
         try:
             self._process.stdin.write(json.dumps({"op": op, **arguments}) + "\n")
             self._process.stdin.flush()
+            if not select.select([self._process.stdout], [], [], self.most_seconds)[0]:
+                self._process.kill()
+                raise PeerError(f"{self.name} takes over {self.most_seconds:g} s in '{op}'")
             line = self._process.stdout.readline()
         except BrokenPipeError:
             line = ""
@@ -170,18 +177,27 @@ class Worker:
 
 
 def start_peer(
-    name: str, peer_dir: str | os.PathLike[str], *, folder: Path, threads: int
+    name: str,
+    peer_dir: str | os.PathLike[str],
+    *,
+    folder: Path,
+    threads: int,
+    prefix: Sequence[str] = (),
+    most_seconds: float | None = None,
 ) -> Worker:
     """Installs a peer and starts its session; its log goes to a folder.
+
+    `prefix` is that of `start_own`, `most_seconds` that of `Worker`.
 
     Raises
     ------
     PeerError
     """
     python = install(known_peers()[name], peer_dir)
-    command = [str(python), "-I", str(SESSIONS), name]
+    command = [*prefix, str(python), "-I", str(SESSIONS), name]
     variables = {"OMP_NUM_THREADS": str(threads)}
-    return Worker(name, command, log=folder / f"{name}.log", environment=variables)
+    log = folder / f"{name}.log"
+    return Worker(name, command, log=log, environment=variables, most_seconds=most_seconds)
 
 
 def start_own(
