@@ -6,9 +6,10 @@ last four
 
 - in memory: all files are in the page cache;
 - huge: the topology is in huge pages besides;
-- at a third: in a memory cgroup of the process's own memory plus a third of the bytes of the files
-  that are read, from a cold cache, by loaders, which read ahead. The figure is that of the second
-  half; pages read are given as a share of fio's random reads of 4 KiB at depth 128.
+- at a third: in a memory cgroup of the anonymous memory that the same work takes without a limit,
+  plus a third of the bytes of the files that are read; from a cold cache, by loaders, which read
+  ahead. The figure is that of the second half; pages read are given as a share of fio's random
+  reads of 4 KiB at depth 128.
 
 Peers walk and sample the lists that graphzero has built, in its order, all in memory and in turns.
 The files of a size are removed before the next.
@@ -49,6 +50,7 @@ SLOW = "from a fortieth of the starts, because it is slow"
 MOST_RESIDENT = 0.8  # of the machine's memory: topology and rows
 DISK_AN_EDGE, DISK_LEFT = 22, 8e9  # bytes: edge list, sorted pieces and the file
 FEWEST_RESIDENT = 0.99
+OWN_SECONDS = 20.0  # in which a process shows what it needs by itself
 SETTLED = 0.5  # of the batches or rounds under the limit are counted
 
 
@@ -157,9 +159,10 @@ def opened(
     graph: Graph, options: argparse.Namespace, prefix: Sequence[str] = (), huge: bool = False
 ) -> Iterator[tuple[Worker, dict[str, Any]]]:
     """A process that has opened the dataset, and what it says of that."""
-    with start_own(folder=graph.folder, threads=options.threads, prefix=prefix) as worker:
-        how = {"dataset": str(graph.dataset), "threads": options.threads, "huge": huge}
-        yield worker, worker.call("open", **how)
+    how: dict[str, Any] = {"threads": options.threads, "most_seconds": 2 * options.most_seconds}
+    with start_own(folder=graph.folder, prefix=prefix, **how) as worker:
+        about = {"dataset": str(graph.dataset), "threads": options.threads, "huge": huge}
+        yield worker, worker.call("open", **about)
 
 
 def work_of(answer: Mapping[str, Any]) -> float:
@@ -192,10 +195,9 @@ def at_a_third(name: str, graph: Graph, options: argparse.Namespace) -> dict[str
     request = request_of(name, THIRD, graph, options)
     few = request_of(name, MEMORY, graph, options)["seeds"] if request["op"] == "load" else ""
     with opened(graph, options) as (worker, _):
-        plain = {"prefetch": {"strategy": "none", "lookahead": 0}, "most_seconds": 5.0}
-        plain |= {"seeds": few} if few else {}
-        own = worker.call(**{**request, **plain})["anonymous"]
-    limit = own + sum(path.stat().st_size for path in files) // 3
+        shorter = {"most_seconds": OWN_SECONDS, **({"seeds": few} if few else {})}
+        own = worker.call(**{**request, **shorter})["anonymous"]
+    limit = own + max(sum(path.stat().st_size for path in files) // 3, options.least_room)
     time.sleep(1.0)  # pages that are being read cannot be dropped
     machine.drop_cached(files)
     with memory_group(limit) as group:
@@ -441,6 +443,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--memory-batches", type=int, default=50, help="of a run in memory")
     add("--train-batches", type=int, default=15, help="of a run of training in memory")
     add("--most-seconds", type=float, default=1800.0, help="of one measurement at a third")
+    add("--least-room", type=timing.count, default=0, help="bytes at a third, where it is less")
     add("--hidden", type=int, default=64)
     add("--fio-seconds", type=float, default=4.0, help="of each of three runs")
     add("--build-memory", default="2GB", help="memory limit of graphzero.build")
@@ -453,9 +456,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--keep", action="store_true", help="leave the edge lists and datasets in --data")
     options = parser.parse_args(arguments)
     if options.quick:
-        options.sizes, options.starts, options.rounds, options.batch_size = "24e3,1e5", 500, 4, 32
+        options.sizes, options.starts, options.rounds, options.batch_size = "24e3", 500, 4, 32
         options.batches, options.memory_batches, options.train_batches = 6, 3, 2
         options.runs, options.fio_seconds, options.hidden = min(options.runs, 2), 0.2, 16
+        options.least_room = 64 << 20
     options.sizes = [timing.count(text) for text in options.sizes.split(",")]
     timing.require_positive(parser, options, ["runs", "threads", "batches", "rounds"])
     return options

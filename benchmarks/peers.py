@@ -207,6 +207,7 @@ def start_own(
     prefix: Sequence[str] = (),
     tree: Path | None = None,
     name: str = "",
+    most_seconds: float | None = None,
 ) -> Worker:
     """Starts the session of graphzero, of this environment or of a source tree.
 
@@ -222,10 +223,13 @@ def start_own(
         A source folder with its built extension; default: the graphzero of this process.
     name : str
         Of the log and of messages; default "graphzero".
+    most_seconds : float, optional
+        As in `Worker`.
     """
     variables = {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "passive"}
     if tree is not None:
         variables["PYTHONPATH"] = str(tree)
     name = name or "graphzero"
     command = [*prefix, sys.executable, str(SESSIONS), "graphzero"]
-    return Worker(name, command, log=folder / f"{name}.log", environment=variables)
+    log = folder / f"{name}.log"
+    return Worker(name, command, log=log, environment=variables, most_seconds=most_seconds)
