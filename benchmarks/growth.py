@@ -18,13 +18,14 @@ The files of a size are removed before the next.
 from __future__ import annotations
 
 import argparse
+import math
 import shutil
 import signal
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -36,32 +37,40 @@ import graphzero as gz
 from benchmarks import machine, timing
 from benchmarks.disk_probe import BLOCK_BYTES, NoFio, disk_rate
 from benchmarks.inputs import label_chunks, row_chunks, write_graph02, write_rmat
-from benchmarks.peers import GRAPHZERO02, PYG, PeerError, Worker, start_own, start_peer
-from benchmarks.sessions import NO_HUGE, steps_of
+from benchmarks.peers import (
+    GRAPHZERO02,
+    PYG,
+    PeerError,
+    Worker,
+    limited,
+    opened,
+    start_own,
+    start_peer,
+)
+from benchmarks.sessions import steps_of
 from graphzero.report.limited_memory import NoMemoryGroup, memory_group
 
-EDGES_A_NODE = 12
+EDGES_A_NODE, COLUMNS = 12, 32
+PEERS = ("graphzero", GRAPHZERO02, PYG)
+UNITS = ("ns a step", "ns an edge", "ms a batch")
 MEMORY, HUGE, THIRD = "memory", "huge", "third"
 STATES = {MEMORY: "in memory", HUGE: "in huge pages", THIRD: "at a third"}
 WALKS, WALKS2, SAMPLING, LOADER, TRAINING = "walks", "node2vec", "sampling", "loader", "training"
 NAMES = (WALKS, WALKS2, SAMPLING, LOADER, TRAINING)
-PEERS = {"graphzero 0.2.0": GRAPHZERO02, "torch-cluster": PYG, "torch-sparse": PYG}
-SLOW = "from a fortieth of the starts, because it is slow"
-MOST_RESIDENT = 0.8  # of the machine's memory: topology and rows
+Q = dict(zip(NAMES, (1.0, 0.5, 0.0, 0.0, 0.0), strict=True))  # of walks; p is 1
+FANOUTS, HIDDEN, FEW_BATCHES, PEER_BATCHES = [15, 10, 5], 64, 20, 10  # of a run in memory
+STARTS, LENGTH = 200_000, 10  # of walks; a tenth of the starts in each round at a third
+MOST_RESIDENT, FEWEST_RESIDENT = 0.8, 0.99  # topology and rows, of the machine's memory; pages
 DISK_AN_EDGE, DISK_LEFT = 22, 8e9  # bytes: edge list, sorted pieces and the file
-FEWEST_RESIDENT = 0.99
-OWN_SECONDS = 20.0  # in which a process shows what it needs by itself
-SETTLED = 0.5  # of the batches or rounds under the limit are counted
+BUILD_MEMORY, OFTEN_BUILT, OWN_SECONDS, PEER_SECONDS = "2GB", 32_000_000, 20.0, 120.0
 
 
 @dataclass
 class Graph:
-    """One size: its folder, its figures, and why some are missing."""
+    """One size: its folder, and why some figures are missing."""
 
     edges: int
     folder: Path
-    columns: int
-    found: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -73,7 +82,7 @@ class Graph:
     def dtype(self) -> str:
         """The widest in which topology and rows fit into memory together."""
         most = MOST_RESIDENT * psutil.virtual_memory().total - 4 * self.edges - 12 * self.nodes
-        fits = (n for n in ("f4", "f2") if int(n[1]) * self.columns * self.nodes <= most)
+        fits = (n for n in ("f4", "f2") if int(n[1]) * COLUMNS * self.nodes <= most)
         return np.dtype(next(fits, "i1")).name
 
     @property
@@ -81,9 +90,9 @@ class Graph:
         """Its folder."""
         return self.folder / "dataset"
 
-    def files(self, rows: bool) -> list[Path]:
-        """What is read, with or without the rows."""
-        return sorted(self.dataset.glob("*.g[ld]" if rows else "*.gl"))
+    def files(self, name: str) -> list[Path]:
+        """What a work reads."""
+        return sorted(self.dataset.glob("*.g[ld]" if name in (LOADER, TRAINING) else "*.gl"))
 
     def note(self, what: str) -> None:
         """For the end, and for now."""
@@ -91,303 +100,230 @@ class Graph:
         print(self.notes[-1], file=sys.stderr)
 
 
-def build(graph: Graph, options: argparse.Namespace) -> None:
+def build(graph: Graph, options: argparse.Namespace) -> dict[str, Any]:
     """Writes edges, builds, and adds rows and labels; the figures are of the build of edges."""
     path = graph.folder / "edges.npy"
     write_rmat(path, graph.nodes, graph.edges, threads=options.threads)
-    request: dict[str, Any] = {"num_nodes": graph.nodes, "memory_limit": options.build_memory}
-    request |= {"edges": str(path), "out": str(graph.dataset), "neighbors": "out"}
-    answers: list[dict[str, Any]] = []
-    while (
-        len(answers) < options.runs and sum(a["seconds"] for a in answers) < options.build_seconds
-    ):
+    request = {"edges": str(path), "out": str(graph.dataset), "neighbors": "out"}
+    answers = []
+    for _ in range(options.runs if graph.edges <= OFTEN_BUILT else 1):
         shutil.rmtree(graph.dataset, ignore_errors=True)
         with start_own(folder=graph.folder, threads=options.threads) as worker:
-            answers.append(worker.call("convert", **request))
+            how = {"num_nodes": graph.nodes, "memory_limit": BUILD_MEMORY}
+            answers.append(worker.call("convert", **request, **how))
     if not options.keep:
         path.unlink()
-    rows, limit = row_chunks(graph.nodes, graph.columns, graph.dtype), options.build_memory
-    topology = sum(path.stat().st_size for path in graph.files(rows=False))
-    gz.set_attribute(graph.dataset, "x", rows, memory_limit=limit).close()
-    gz.set_attribute(graph.dataset, "y", label_chunks(graph.nodes), memory_limit=limit).close()
-    graph.found |= {
+    rows = row_chunks(graph.nodes, COLUMNS, graph.dtype)
+    gz.set_attribute(graph.dataset, "x", rows, memory_limit=BUILD_MEMORY).close()
+    gz.set_attribute(
+        graph.dataset, "y", label_chunks(graph.nodes), memory_limit=BUILD_MEMORY
+    ).close()
+    return {
+        "shape": f"{graph.nodes:,}, {COLUMNS} {graph.dtype}",
         "build": [answer["seconds"] for answer in answers],
         "build_peak": max(answer["peak_anonymous"] for answer in answers),
-        "topology_bytes": topology,
+        "topology_bytes": sum(path.stat().st_size for path in graph.files(WALKS)),
     }
 
 
 def write_seeds(graph: Graph, options: argparse.Namespace) -> None:
     """Nodes with neighbours, shuffled, in ids of the user and of the files.
 
-    A row for each batch or round of walks: `few` in memory, `many` under the limit.
+    A row for each batch or round of walks: "few" and "starts" in memory, "many" and "rounds" under
+    the limit.
     """
-    rng = np.random.default_rng(0)
+    shapes = {
+        "few": (FEW_BATCHES, options.batch_size),
+        "many": (options.batches, options.batch_size),
+        "starts": (5, STARTS),
+        "rounds": (max(2, options.batches // 20), STARTS // 10),
+    }
     with gz.open(graph.dataset) as ds:
-        nodes = rng.permutation(np.flatnonzero(np.diff(ds.graph.indptr)))
-        shapes = {
-            "few": (options.memory_batches, options.batch_size),
-            "train": (options.train_batches, options.batch_size),
-            "many": (options.batches, options.batch_size),
-            "starts": (5, options.starts),
-            "rounds": (options.rounds, options.starts // 10),
-        }
+        nodes = np.random.default_rng(0).permutation(np.flatnonzero(np.diff(ds.graph.indptr)))
         for name, shape in shapes.items():
             stored = np.resize(nodes, shape)
-            np.save(
-                graph.folder / f"{name}.npy", ds.graph.to_user(stored.reshape(-1)).reshape(shape)
-            )
-            np.save(graph.folder / f"{name}_stored.npy", stored)
+            user = ds.graph.to_user(stored.reshape(-1)).reshape(shape)
+            for ids, seeds in (("", user), ("_stored", stored)):
+                np.save(graph.folder / f"{name}{ids}.npy", seeds)
 
 
 def request_of(name: str, state: str, graph: Graph, options: argparse.Namespace) -> dict[str, Any]:
     """The operation of `sessions.Own` that a measurement repeats."""
     limited = {"most_seconds": options.most_seconds} if state == THIRD else {}
-    if name in (WALKS, WALKS2):
-        seeds = graph.folder / ("rounds.npy" if limited else "starts.npy")
-        how = {"length": options.length, "p": 1.0, "q": 1.0 if name == WALKS else 0.5}
-        return {"op": "walks", "seeds": str(seeds), "ahead": bool(limited), **how, **limited}
-    train = {"train": {"hidden": options.hidden}} if name == TRAINING else {}
-    few = "train.npy" if train else "few.npy"
-    seeds = graph.folder / ("many.npy" if limited else few)
-    how = {"fanouts": options.fanouts, "rows": name != SAMPLING, **train}
-    return {"op": "load", "seeds": str(seeds), **how, **limited}
+    if Q[name]:
+        seeds = str(graph.folder / ("rounds.npy" if limited else "starts.npy"))
+        how = {"length": LENGTH, "p": 1.0, "q": Q[name], **limited}
+        return {"op": "walks", "seeds": seeds, "ahead": bool(limited), **how}
+    seeds = str(graph.folder / ("many.npy" if limited else "few.npy"))
+    train = {"train": {"hidden": HIDDEN}} if name == TRAINING else {}
+    how = {"fanouts": FANOUTS, "rows": name != SAMPLING, **train, **limited}
+    return {"op": "load", "seeds": seeds, **how}
 
 
-@contextmanager
-def opened(
-    graph: Graph, options: argparse.Namespace, prefix: Sequence[str] = (), huge: bool = False
-) -> Iterator[tuple[Worker, dict[str, Any]]]:
-    """A process that has opened the dataset, and what it says of that."""
-    how: dict[str, Any] = {"threads": options.threads, "most_seconds": 2 * options.most_seconds}
-    with start_own(folder=graph.folder, prefix=prefix, **how) as worker:
-        about = {"dataset": str(graph.dataset), "threads": options.threads, "huge": huge}
-        yield worker, worker.call("open", **about)
-
-
-def work_of(answer: Mapping[str, Any]) -> float:
-    """Steps, or batches."""
-    return float(answer["work"] if "work" in answer else len(answer["laps"]))
-
-
-def in_memory(
-    name: str, graph: Graph, options: argparse.Namespace, huge: bool = False
-) -> dict[str, Any]:
+def in_memory(name: str, state: str, graph: Graph, options: argparse.Namespace) -> dict[str, Any]:
     """Seconds of a step or batch in each run, after one that is not counted."""
-    files = graph.files(name in (LOADER, TRAINING))
+    files, request = graph.files(name), request_of(name, MEMORY, graph, options)
     machine.read_through(files)
-    request = request_of(name, MEMORY, graph, options)
-    with opened(graph, options, huge=huge) as (worker, about):
+    with opened(graph.dataset, options, huge=state == HUGE) as worker:
         answers = [worker.call(**request, number=run) for run in range(options.runs + 1)][1:]
-    resident = machine.resident_share(files)
-    if resident is not None and resident < FEWEST_RESIDENT and not huge:
+    work = [each.get("work", len(each["laps"])) for each in answers]  # steps, or batches
+    resident = machine.resident_share(files) or 0.0
+    if resident < FEWEST_RESIDENT and state == MEMORY:
         graph.note(f"{name} in memory: only {resident:.0%} of the pages stayed there")
-    found: dict[str, Any] = {"cost": [each["seconds"] / work_of(each) for each in answers]}
-    found |= {"resident": resident, "open_seconds": about["seconds"]}
-    if "edges" in answers[0]:
-        found["edges"] = sum(a["edges"] for a in answers) / sum(map(work_of, answers))
-    return found
+    edges = sum(each.get("edges", 0) for each in answers) / sum(work)
+    costs = [each["seconds"] / done for each, done in zip(answers, work, strict=True)]
+    return {"cost": costs, "edges": edges}
 
 
 def at_a_third(name: str, graph: Graph, options: argparse.Namespace) -> dict[str, Any]:
     """The same in limited memory, once through more batches or rounds."""
-    files = graph.files(name in (LOADER, TRAINING))
-    request = request_of(name, THIRD, graph, options)
-    few = request_of(name, MEMORY, graph, options)["seeds"] if request["op"] == "load" else ""
-    with opened(graph, options) as (worker, _):
-        shorter = {"most_seconds": OWN_SECONDS, **({"seeds": few} if few else {})}
-        own = worker.call(**{**request, **shorter})["anonymous"]
-    limit = own + max(sum(path.stat().st_size for path in files) // 3, options.least_room)
-    time.sleep(1.0)  # pages that are being read cannot be dropped
-    machine.drop_cached(files)
-    with memory_group(limit) as group:
-        try:
-            with opened(graph, options, group.prefix) as (worker, _):
-                answer = worker.call(**request)
-        except PeerError as error:
-            if group.kills():
-                raise PeerError(f"killed in {limit >> 20:,} MiB ({error})") from None
-            raise
-    laps = answer["laps"]
-    late = laps[int(len(laps) * SETTLED) :]
-    each = work_of(answer) / len(laps)
+    request, shorter = request_of(name, THIRD, graph, options), {"most_seconds": OWN_SECONDS}
+    if request["op"] == "load":
+        shorter["seeds"] = request_of(name, MEMORY, graph, options)["seeds"]
+    third = sum(path.stat().st_size for path in graph.files(name)) // 3
+    (answer,), limit = limited(
+        graph.dataset, options, [request], third + options.more_room, shorter
+    )
+    laps = answer.pop("laps")
+    late, each = laps[len(laps) // 2 :], answer.get("work", len(laps)) / len(laps)
+    costs = {"cost": [sum(late) / len(late) / each], "whole": sum(laps) / len(laps) / each}
     pages = answer["read_bytes"] / BLOCK_BYTES / sum(laps)
-    found = {"cost": [sum(late) / len(late) / each], "whole": sum(laps) / len(laps) / each}
-    found |= {"work": work_of(answer), "limit": limit, "own": own, "pages_a_second": pages}
-    return found | {name: answer[name] for name in ("read_bytes", "major_faults", "anonymous")}
+    return {
+        **answer,
+        **costs,
+        "laps": len(laps),
+        "limit": limit,
+        "third": third,
+        "pages_rate": pages,
+    }
 
 
 def measure_states(graph: Graph, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Every work in every state; what cannot be measured is noted."""
-    how: dict[str, Callable[[str], dict[str, Any]]] = {
-        MEMORY: lambda name: in_memory(name, graph, options),
-        HUGE: lambda name: in_memory(name, graph, options, huge=True),
-        THIRD: lambda name: at_a_third(name, graph, options),
-    }
     for name in options.only:
         for state in options.states:
-            if state == HUGE and any(NO_HUGE in note for note in graph.notes):
-                continue
-            print(f"{graph.edges:,} edges: {name} {STATES[state]} ...", file=sys.stderr)
             try:
-                yield {"work_name": name, "state": state, **how[state](name)}
+                measure = at_a_third if state == THIRD else partial(in_memory, state=state)
+                found = measure(name=name, graph=graph, options=options)
+                print(f"{graph.edges:,} edges: {name} {STATES[state]}: {found}", file=sys.stderr)
+                yield {"name": name, "state": state, **found}
             except (PeerError, NoMemoryGroup) as error:
                 graph.note(f"{name} {STATES[state]}: {error}")
 
 
-def start_all(
-    stack: ExitStack, graph: Graph, options: argparse.Namespace
-) -> dict[str, tuple[Worker, str]]:
-    """Our process and those of peers that can open the lists; and which ids each has."""
-    running = {"graphzero": (stack.enter_context(opened(graph, options))[0], "")}
-    lists = graph.folder / "graph02.gl"
-    if shutil.disk_usage(graph.folder).free < 8 * (graph.edges + graph.nodes) + DISK_LEFT:
-        graph.note("peers: the disk has no room for their lists of 8 bytes an edge")
-        return running
-    with gz.open(graph.dataset) as ds:
-        write_graph02(lists, np.diff(ds.graph.indptr), ds.graph.indices)
-    machine.read_through([lists])
-    sessions: dict[str, Worker] = {}
-    for name, session in PEERS.items():
-        if session not in options.peers:
-            continue
-        try:
-            if session not in sessions:
-                # Where memory is short, the kernel ends this process and no other.
-                prefix: Sequence[str] = ()
-                with suppress(NoMemoryGroup):
-                    most = int(psutil.virtual_memory().available * 0.9)
-                    prefix = stack.enter_context(memory_group(most)).prefix
-                how: dict[str, Any] = {"folder": graph.folder, "threads": options.threads}
-                how |= {"prefix": prefix, "most_seconds": options.peer_seconds}
-                sessions[session] = stack.enter_context(
-                    start_peer(session, options.peer_dir, **how)
-                )
-                sessions[session].call("open_lists", graph=str(lists))
-            running[name] = (sessions[session], "_stored")
-        except PeerError as error:
-            graph.note(f"{name}: {error}")
-    return running
+def peer_run(graph: Graph, work: str, worker: Worker, number: int) -> timing.Run:
+    """One run of any contestant; peers have the ids of the files."""
+    ours, given, out = worker.name == PEERS[0], graph.folder / "given.npy", graph.folder / "out.npz"
+    name = ("few" if work == SAMPLING else "starts") + ("" if ours else "_stored")
+    rows = number * PEER_BATCHES + np.arange(PEER_BATCHES) if work == SAMPLING else number
+    seeds = np.take(np.load(graph.folder / f"{name}.npy"), rows, axis=0, mode="wrap")
+    np.save(given, seeds)
+    request: dict[str, Any] = {"op": "walk", "length": LENGTH, "p": 1.0, "q": Q[work]}
+    if work == SAMPLING:
+        request = {"op": "load", "rows": False} if ours else {"op": "multi_hop"}
+        request["fanouts"] = FANOUTS
+    try:
+        answer = worker.call(**request, seeds=str(given), out=str(out))
+    except PeerError as error:
+        raise timing.Dropped(str(error)) from error
+    with np.load(out) as arrays:
+        done = len(seeds) if work == SAMPLING else steps_of(arrays["walks"]) / 1e6
+    return timing.Run(done, answer["seconds"], answer["processor_seconds"])
 
 
 def against_peers(graph: Graph, options: argparse.Namespace) -> list[timing.Comparison]:
     """Walks and sampling in memory, in turns."""
-    machine.read_through(graph.files(rows=False))
-    results = []
+    results, lists = [], graph.folder / "graph02.gl"
     with ExitStack() as stack:
-        running = start_all(stack, graph, options)
-
-        def contestant(name: str, work: str) -> Callable[[int], timing.Run]:
-            worker, ids = running[name]
-            ours, sampled = not ids, work == SAMPLING
-            source, out = graph.folder / f"{'few' if sampled else 'starts'}{ids}.npy", "out.npz"
-            request: dict[str, Any] = {"op": "walk", "length": options.length, "p": 1.0}
-            request["q"] = 1.0 if work == WALKS else 0.5
-            if sampled:
-                request = {"op": "load" if ours else "multi_hop", "fanouts": options.fanouts}
-                request |= {"rows": False} if ours else {}
-
-            def run(number: int) -> timing.Run:
-                all_seeds, given = np.load(source, mmap_mode="r"), graph.folder / "given.npy"
-                rows = np.arange(number * 10, number * 10 + 10) if sampled else number
-                seeds = np.take(all_seeds, rows, axis=0, mode="wrap")
-                if worker.name == GRAPHZERO02 and work == WALKS2:
-                    seeds = seeds[: max(1, len(seeds) // 40)]
-                np.save(given, seeds)
-                try:
-                    to = str(graph.folder / out)
-                    answer = worker.call(**request, seeds=str(given), out=to)
-                except PeerError as error:
-                    raise timing.Dropped(str(error)) from error
-                with np.load(graph.folder / out) as arrays:
-                    done = len(seeds) if sampled else steps_of(arrays["walks"]) / 1e6
-                return timing.Run(done, answer["seconds"], answer["processor_seconds"])
-
-            return run
-
-        for work in (WALKS, WALKS2, SAMPLING):
-            left_out = "torch-sparse" if work != SAMPLING else "torch-cluster"
-            names = [name for name in running if name != left_out]
+        workers = {PEERS[0]: stack.enter_context(opened(graph.dataset, options))}
+        with gz.open(graph.dataset) as ds:
+            write_graph02(lists, np.diff(ds.graph.indptr), ds.graph.indices)
+        machine.read_through([*graph.files(WALKS), lists])
+        how: dict[str, Any] = {"folder": graph.folder, "threads": options.threads}
+        for name in options.peers:
+            with suppress(NoMemoryGroup):  # where memory is short, this process ends, no other
+                group = memory_group(int(psutil.virtual_memory().available * 0.9))
+                how["prefix"] = stack.enter_context(group).prefix
+            try:
+                worker = start_peer(name, options.peer_dir, **how, most_seconds=PEER_SECONDS)
+                stack.enter_context(worker).call("open_lists", graph=str(lists))
+                workers[name] = worker
+            except PeerError as error:
+                graph.note(f"{name}: {error}")
+        units = {WALKS: "M steps/s", WALKS2: "M steps/s", SAMPLING: "batches/s"}
+        for work, unit in units.items():
+            runs = {name: partial(peer_run, graph, work, each) for name, each in workers.items()}
             if work == SAMPLING:
-                names = [name for name in names if name != "graphzero 0.2.0"]
-            if len(names) > 1:
-                unit = "batches/s" if work == SAMPLING else "M steps/s"
-                each = {name: contestant(name, work) for name in names}
-                notes = {"graphzero 0.2.0": [SLOW]} if work == WALKS2 else {}
-                title = f"{work}, {graph.edges:,} edges"
-                results.append(timing.compare(title, unit, each, options.runs, notes=notes))
+                runs.pop(GRAPHZERO02, None)  # which cannot do this
+            results.append(timing.compare(f"{work}, {graph.edges:.3g}", unit, runs, options.runs))
     return results
 
 
 def measure_size(graph: Graph, options: argparse.Namespace) -> dict[str, Any]:
     """All figures of one size."""
+    found: dict[str, Any] = {"edges": graph.edges, "disk_rate": None, "notes": graph.notes}
     graph.folder.mkdir(parents=True, exist_ok=True)
     try:
-        print(f"{graph.edges:,} edges: build ...", file=sys.stderr)
-        build(graph, options)
+        found |= build(graph, options)
         write_seeds(graph, options)
         with start_own(folder=graph.folder, threads=1) as worker:
-            graph.found["open"] = worker.call("opening", dataset=str(graph.dataset), runs=7)
-        largest = max(graph.files(rows=True), key=lambda path: path.stat().st_size)
-        graph.found["disk_rate"] = None
+            found["open"] = worker.call("opening", dataset=str(graph.dataset), runs=7)
+        largest = max(graph.files(LOADER), key=lambda path: path.stat().st_size)
         try:
-            graph.found["disk_rate"] = disk_rate(largest, seconds=options.fio_seconds)
+            found["disk_rate"] = disk_rate(largest, seconds=0.2 if options.quick else 4.0)
         except NoFio as error:
             graph.note(f"fio: {error}")
-        graph.found["states"] = list(measure_states(graph, options))
+        found["states"] = list(measure_states(graph, options))
         peers = against_peers(graph, options) if options.peers else []
-        graph.found["peers"] = peers
     finally:
         if not options.keep:
             shutil.rmtree(graph.folder)
-    about = {"edges": graph.edges, "nodes": graph.nodes, "dtype": graph.dtype}
-    return {**about, "columns": graph.columns, **graph.found, "notes": graph.notes}
+    return {**found, "peers": peers}
 
 
-def _span(values: Sequence[float], factor: float) -> str:
-    scaled = [value * factor for value in values]
-    return timing.span(scaled) if len(scaled) > 1 else f"{scaled[0]:.3g}"
+def costs_of(one: Mapping[str, Any]) -> dict[tuple[str, str, str], list[float]]:
+    """Costs of one size by work, state and unit."""
+    costs = {("build", MEMORY, "ns an edge"): [each / one["edges"] * 1e9 for each in one["build"]]}
+    for found in one["states"]:
+        name, state, cost = found["name"], found["state"], found["cost"]
+        unit, factor = ("ns a step", 1e9) if Q[name] else ("ms a batch", 1e3)
+        costs[name, state, unit] = [each * factor for each in cost]
+        if name == SAMPLING and state != THIRD:
+            costs[name, state, "ns an edge"] = [each * 1e9 / found["edges"] for each in cost]
+    return costs
 
 
 def lines_of(one: Mapping[str, Any]) -> dict[str, str]:
-    """The cells of one size, by what the line says."""
-    opening, rate = one["open"], one["disk_rate"]
+    """The cells of one size."""
+    rate = one["disk_rate"] or math.nan
     cells = {
-        "nodes": f"{one['nodes']:,}",
-        "rows": f"{one['columns']} {one['dtype']}",
-        "build, ns an edge": _span(one["build"], 1e9 / one["edges"]),
+        "nodes, rows": one["shape"],
         "build, peak of anonymous memory, MB": f"{one['build_peak'] / 1e6:,.0f}",
         "bytes of .gl an edge": f"{one['topology_bytes'] / one['edges']:.2f}",
-        "gz.open, µs": _span(opening["each"], 1e6),
-        "its private memory, kB": f"{opening['private'] / 1e3:.0f}",
-        "disk, random reads of 4 KiB a second": "unknown" if rate is None else f"{rate:,.0f}",
+        "gz.open, µs": timing.span([each * 1e6 for each in one["open"]["each"]]),
+        "its private memory, kB": f"{one['open']['private'] / 1e3:.0f}",
+        "disk, random reads of 4 KiB a second": f"{rate:,.0f}",
     }
+    for (name, state, unit), costs in costs_of(one).items():
+        where = "" if name == "build" else f" {STATES[state]}"
+        cells[f"{name}{where}, {unit}"] = timing.span(costs) if costs[1:] else f"{costs[0]:.3g}"
     for found in one["states"]:
-        name, state = found["work_name"], found["state"]
-        unit, factor = ("ns a step", 1e9) if name in (WALKS, WALKS2) else ("ms a batch", 1e3)
-        cells[f"{name} {STATES[state]}, {unit}"] = _span(found["cost"], factor)
-        if "edges" in found and name == SAMPLING:
-            cells[f"{name} {STATES[state]}, ns an edge"] = _span(
-                found["cost"], 1e9 / found["edges"]
-            )
-        if state == THIRD and rate:
-            cells[f"{name} {STATES[state]}, of the disk's reads"] = (
-                f"{found['pages_a_second'] / rate:.2f}"
-            )
+        if "pages_rate" in found:
+            share = f"{found['pages_rate'] / rate:.2f}"
+            cells[f"{found['name']} at a third, of the disk's reads"] = share
     return cells
 
 
 def tables(sizes: Sequence[Mapping[str, Any]]) -> str:
     """A column for each size; then the peers."""
     columns = [lines_of(one) for one in sizes]
-    first = {line: None for column in columns for line in column}
     rows = [["", *(f"{one['edges']:,} edges" for one in sizes)]]
-    rows += [[line, *(column.get(line, "-") for column in columns)] for line in first]
+    lines = dict.fromkeys(line for column in columns for line in column)
+    rows += [[line, *(column.get(line, "-") for column in columns)] for line in lines]
     shown = [timing.markdown(rows)]
     results = [result for one in sizes for result in one["peers"]]
     if results:
-        names = ["graphzero", *PEERS]
-        shown += [timing.rate_table(results, names), timing.ratio_table(results, names)]
+        shown += [table(results, PEERS) for table in (timing.rate_table, timing.ratio_table)]
     return "\n\n".join([*shown, *(note for one in sizes for note in one["notes"])])
 
 
@@ -396,24 +332,13 @@ def draw(sizes: Sequence[Mapping[str, Any]], path: Path) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12, 4), layout="constrained")
-    axes = dict(zip(("ns a step", "ns an edge", "ms a batch"), figure.subplots(1, 3), strict=True))
-    lines: dict[tuple[str, str, str], list[tuple[int, float]]] = {}
-    for one in sizes:
-        point = one["edges"], median(one["build"]) / one["edges"] * 1e9
-        lines.setdefault(("ns an edge", "build", MEMORY), []).append(point)
-        for found in one["states"]:
-            name, cost = found["work_name"], median(found["cost"])
-            unit, factor = ("ns a step", 1e9) if name in (WALKS, WALKS2) else ("ms a batch", 1e3)
-            key = unit, name, found["state"]
-            lines.setdefault(key, []).append((one["edges"], cost * factor))
-            if name == SAMPLING and "edges" in found:
-                point = one["edges"], cost * 1e9 / found["edges"]
-                lines.setdefault(("ns an edge", name, found["state"]), []).append(point)
-    for (unit, name, state), points in lines.items():
-        style = dict(zip(STATES, ("-", "--", ":"), strict=True))[state]
-        colour = f"C{('build', *NAMES).index(name)}"
-        label = name if name == "build" else f"{name} {STATES[state]}"
-        axes[unit].loglog(*zip(*points, strict=True), style, color=colour, marker="o", label=label)
+    axes = dict(zip(UNITS, figure.subplots(1, 3), strict=True))
+    costs = {one["edges"]: costs_of(one) for one in sizes}
+    for name, state, unit in dict.fromkeys(key for each in costs.values() for key in each):
+        there = {n: each.get((name, state, unit), []) for n, each in costs.items()}
+        style = f"oC{('build', *NAMES).index(name)}" + {MEMORY: "-", HUGE: "--", THIRD: ":"}[state]
+        points = [median(each) if each else math.nan for each in there.values()]
+        axes[unit].loglog(list(there), points, style, label=f"{name} {STATES[state]}")
     for unit, each in axes.items():
         each.set(xlabel="edges", ylabel=unit)
         each.legend(fontsize="x-small")
@@ -424,44 +349,24 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = timing.parser_of("benchmarks.growth", __doc__, scale=None)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    add = parser.add_argument
-    add("--sizes", default="4e6,32e6,256e6,1.6e9", help="edges; default: 4e6,32e6,256e6,1.6e9")
-    add("--columns", type=int, default=32, help="of the rows: float32, or narrower to fit memory")
-    add(
-        "--only",
-        type=timing.list_of(list(NAMES), "work"),
-        default=list(NAMES),
-        help=",".join(NAMES),
-    )
-    add("--states", type=timing.list_of(list(STATES), "state"), default=list(STATES))
-    add("--starts", type=int, default=200_000, help="of walks; a tenth in each round at a third")
-    add("--length", type=int, default=10, help="steps of a walk")
-    add("--rounds", type=int, default=50, help="of walks at a third: 10^7 steps by default")
-    add("--fanouts", type=int, nargs="+", default=[15, 10, 5])
+    add, peers = parser.add_argument, list(PEERS[1:])
+    works, states = timing.list_of(NAMES, "work"), timing.list_of((*STATES,), "state")
+    add("--sizes", default="4e6,32e6,256e6,1.6e9", help="edges; default: %(default)s")
+    add("--only", type=works, default=list(NAMES), help=",".join(NAMES))
+    add("--states", type=states, default=list(STATES), help=",".join(STATES))
     add("--batch-size", type=int, default=1024)
-    add("--batches", type=int, default=1000, help="at a third")
-    add("--memory-batches", type=int, default=50, help="of a run in memory")
-    add("--train-batches", type=int, default=15, help="of a run of training in memory")
+    add("--batches", type=int, default=1000, help="at a third; a round of walks for every 20")
     add("--most-seconds", type=float, default=1800.0, help="of one measurement at a third")
-    add("--least-room", type=timing.count, default=0, help="bytes at a third, where it is less")
-    add("--hidden", type=int, default=64)
-    add("--fio-seconds", type=float, default=4.0, help="of each of three runs")
-    add("--build-memory", default="2GB", help="memory limit of graphzero.build")
-    add("--build-seconds", type=float, default=30.0, help="no further build after so many")
-    peers = [GRAPHZERO02, PYG]
+    add("--more-room", type=timing.count, default=0, help="bytes at a third beyond the third")
     add("--peers", type=timing.list_of(peers, "peer"), default=peers, help="none: ,")
     add("--peer-dir", type=Path, default=timing.PEERS, help="folder for peers")
-    add("--peer-seconds", type=float, default=120.0, help="a peer's slower run ends it")
     add("--picture", type=Path, help="draw the costs there, such as growth.svg")
     add("--keep", action="store_true", help="leave the edge lists and datasets in --data")
     options = parser.parse_args(arguments)
     if options.quick:
-        options.sizes, options.starts, options.rounds, options.batch_size = "24e3", 500, 4, 32
-        options.batches, options.memory_batches, options.train_batches = 6, 3, 2
-        options.runs, options.fio_seconds, options.hidden = min(options.runs, 2), 0.2, 16
-        options.least_room = 64 << 20
+        options.more_room = 64 << 20
+        options.sizes, options.batches, options.batch_size, options.runs = "24e3", 40, 32, 2
     options.sizes = [timing.count(text) for text in options.sizes.split(",")]
-    timing.require_positive(parser, options, ["runs", "threads", "batches", "rounds"])
     return options
 
 
@@ -469,30 +374,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measures, prints, draws, and writes the JSON file, anew after each size."""
     options = parse(arguments)
     options.data.mkdir(parents=True, exist_ok=True)
-    sizes: list[dict[str, Any]] = []
     found = machine.conditions("growth", options.data, settings=timing.settings(options))
+    sizes: list[dict[str, Any]] = []
     with machine.OtherProcesses() as others:
         for edges in options.sizes:
             if shutil.disk_usage(options.data).free < DISK_AN_EDGE * edges + DISK_LEFT:
                 print(f"{edges:,} edges: the disk has no room for them", file=sys.stderr)
                 continue
-            graph = Graph(edges, options.data / f"growth-{edges}", options.columns)
+            graph = Graph(edges, options.data / f"growth-{edges}")
             sizes.append(measure_size(graph, options))
-            plain = [{**one, "peers": [each.plain() for each in one["peers"]]} for one in sizes]
-            timing.write_json(options, {**found, "sizes": plain})
+            timing.write_json(options, {**found, "sizes": sizes})
     found["others_share"] = others.share
     lines = [
-        f"R-MAT, {EDGES_A_NODE} edges a node, out-neighbours, order 'hot'; {options.threads} "
-        f"threads; batches of {options.batch_size} seeds, fanouts {options.fanouts}; GraphSAGE of "
-        f"{options.hidden}; builds in {options.build_memory}",
-        f"in memory: medians (lowest to highest) of {options.runs} runs, files read beforehand; "
-        f"at a third: from a cold cache, up to {options.batches} batches or {options.rounds} "
-        f"rounds of {options.starts // 10:,} walks of {options.length} steps, the second half",
+        f"{options.threads} threads, batches of {options.batch_size} seeds, fanouts {FANOUTS}, "
+        f"GraphSAGE of {HIDDEN}, {STARTS:,} walks of {LENGTH} steps, builds in "
+        f"{BUILD_MEMORY}; medians (lowest to highest) of {options.runs} runs; at a third: "
+        f"the second half of {options.batches} batches or of {options.most_seconds:g} seconds",
     ]
     print(machine.heading(found, lines), tables(sizes), sep="\n\n")
-    plain = [{**one, "peers": [each.plain() for each in one["peers"]]} for one in sizes]
-    timing.write_json(options, {**found, "sizes": plain})
-    if options.picture is not None:
+    timing.write_json(options, {**found, "sizes": sizes})
+    if options.picture:
         draw(sizes, options.picture)
     return 0
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
 import select
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from benchmarks import machine
+from graphzero.report.limited_memory import memory_group
 
 # Compiling the extensions of torch takes minutes on a fast machine, an hour on a slow one.
 INSTALL_SECONDS = 7200
@@ -233,3 +238,39 @@ def start_own(
     command = [*prefix, sys.executable, str(SESSIONS), "graphzero"]
     log = folder / f"{name}.log"
     return Worker(name, command, log=log, environment=variables, most_seconds=most_seconds)
+
+
+@contextlib.contextmanager
+def opened(
+    dataset: Path, options: argparse.Namespace, prefix: Sequence[str] = (), huge: bool = False
+) -> Iterator[Worker]:
+    """A process that has opened a dataset."""
+    how: dict[str, Any] = {"threads": options.threads, "most_seconds": 2 * options.most_seconds}
+    with start_own(folder=dataset.parent, prefix=prefix, **how) as worker:
+        worker.call("open", dataset=str(dataset), threads=options.threads, huge=huge)
+        yield worker
+
+
+def limited(
+    dataset: Path,
+    options: argparse.Namespace,
+    requests: Sequence[dict[str, Any]],
+    room: int,
+    shorter: dict[str, Any] | None = None,
+) -> tuple[list[dict[str, Any]], int]:
+    """The answers of a process in limited memory, from a cold cache; and its limit in bytes.
+
+    With `shorter`, the limit is the room beyond what the first request takes without one, where
+    these arguments make it shorter.
+    """
+    if shorter is not None:
+        with opened(dataset, options) as worker:
+            room += worker.call(**{**requests[0], **shorter})["anonymous"]
+    time.sleep(1.0)  # pages that are being read cannot be dropped
+    machine.drop_cached(dataset.glob("*.g[ld]"))
+    with memory_group(room) as group:
+        try:
+            with opened(dataset, options, group.prefix) as worker:
+                return [worker.call(**request) for request in requests], room
+        except PeerError as error:
+            raise PeerError(f"{group.kills()} killed in {room >> 20:,} MiB: {error}") from error

@@ -22,8 +22,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-NO_HUGE = "this graphzero has no huge pages"
-
 
 def open_huge(folder: str) -> Any:
     """The dataset with its topology in huge pages, all of which are there when this returns."""
@@ -33,7 +31,7 @@ def open_huge(folder: str) -> Any:
         opening: Any = graphzero.open
         ds = opening(folder, topology="huge")
     except TypeError as error:
-        raise RuntimeError(NO_HUGE) from error
+        raise RuntimeError("this graphzero has no huge pages") from error
     ds.graph.huge_pages(wait=True)
     return ds
 

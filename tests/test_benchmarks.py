@@ -198,10 +198,10 @@ def test_streams_of_large_inputs():
 
 @pytest.mark.extended
 def test_growth(tmp_path, limited):
-    words = "--quick --peers , --only walks,training --states memory,third --picture"
+    words = "--quick --peers , --only walks,sampling --states memory,third --picture"
     found = run_tiny(growth.main, f"{words} {tmp_path / 'g.svg'}", tmp_path)
     (one,) = found["sizes"]
-    measured = {(each["work_name"], each["state"]): each["cost"] for each in one["states"]}
+    measured = {(each["name"], each["state"]): each["cost"] for each in one["states"]}
     assert len(measured) == 4
     assert min(min(costs) for costs in measured.values()) > 0
     assert "svg" in (tmp_path / "g.svg").read_text()
@@ -211,7 +211,7 @@ def test_growth(tmp_path, limited):
 @pytest.mark.extended
 def test_papers100m_goes_on_after_the_last_stage(tmp_path, limited, monkeypatch, capsys):
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(papers100m, "train_stage", Mock(side_effect=KeyboardInterrupt))
+        patch.setitem(papers100m.STAGES, "train", Mock(side_effect=KeyboardInterrupt))
         run_tiny(papers100m.main, "--quick", tmp_path)
     capsys.readouterr()
     found = run_tiny(papers100m.main, "--quick", tmp_path)
