@@ -38,7 +38,7 @@ COLUMNS, TRAINING_NODES = 128, 1_207_179  # of ogbn-papers100M
 BUILD_BYTES, BUILD_LIMIT = 4_000_000_000, "2500MB"  # of the group, and of graphzero.build
 TRAIN_BYTES, LEAST_BYTES, HIDDEN = 12_000_000_000, 64 << 20, 256
 WIDTHS = {"float16": 2, "int8": 1}
-DISK_AN_EDGE = 36  # bytes: both ends, sorted pieces and lists
+DISK_AN_EDGE = 22  # bytes: both ends, sorted pieces and lists
 TOPOLOGY = 8 * NODES + 4 * EDGES  # bytes, as docs/scale.md has it
 # The laptop of docs/scale.md: a tenth of its memory is left alone.
 LAPTOP, LEFT_ALONE, NVME_READS, OF_THE_DISK = 16e9, 0.1, 500_000, 0.95
@@ -148,8 +148,8 @@ def measure(options: argparse.Namespace, home: Path) -> dict[str, Any]:
     """Every stage that is not done; the state is written after each."""
     state, free = home / "state.json", shutil.disk_usage(home).free - DISK_LEFT
     if not state.exists():
-        # lists, order, and the rows twice
-        needs = {f: TOPOLOGY + (8 + 2 * COLUMNS * w) * NODES for f, w in WIDTHS.items()}
+        # lists, order, and the rows three times: as they come, on their way to order, in order
+        needs = {f: TOPOLOGY + (8 + 3 * COLUMNS * w) * NODES for f, w in WIDTHS.items()}
         fits = [dtype for dtype, need in needs.items() if need * options.fraction <= free]
         if not fits or DISK_AN_EDGE * EDGES * options.fraction > free:
             raise OSError(f"{home}: {free / 1e9:.0f} GB of free disk are too few")
