@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
+import select
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from benchmarks import machine
+from graphzero.report.limited_memory import memory_group
 
 # Compiling the extensions of torch takes minutes on a fast machine, an hour on a slow one.
 INSTALL_SECONDS = 7200
@@ -102,6 +108,8 @@ class Worker:
         File for its standard error.
     environment : mapping of str to str, optional
         Further environment variables.
+    most_seconds : float, optional
+        A call that takes longer ends the process.
     """
 
     def __init__(
@@ -111,8 +119,9 @@ class Worker:
         *,
         log: str | os.PathLike[str],
         environment: Mapping[str, str] | None = None,
+        most_seconds: float | None = None,
     ) -> None:
-        self.name = name
+        self.name, self.most_seconds = name, most_seconds
         self._log = Path(log)
         with open(self._log, "wb") as errors:
             self._process = subprocess.Popen(
@@ -137,6 +146,9 @@ class Worker:
         try:
             self._process.stdin.write(json.dumps({"op": op, **arguments}) + "\n")
             self._process.stdin.flush()
+            if not select.select([self._process.stdout], [], [], self.most_seconds)[0]:
+                self._process.kill()
+                raise PeerError(f"{self.name} takes over {self.most_seconds:g} s in '{op}'")
             line = self._process.stdout.readline()
         except BrokenPipeError:
             line = ""
@@ -170,18 +182,27 @@ class Worker:
 
 
 def start_peer(
-    name: str, peer_dir: str | os.PathLike[str], *, folder: Path, threads: int
+    name: str,
+    peer_dir: str | os.PathLike[str],
+    *,
+    folder: Path,
+    threads: int,
+    prefix: Sequence[str] = (),
+    most_seconds: float | None = None,
 ) -> Worker:
     """Installs a peer and starts its session; its log goes to a folder.
+
+    `prefix` is that of `start_own`, `most_seconds` that of `Worker`.
 
     Raises
     ------
     PeerError
     """
     python = install(known_peers()[name], peer_dir)
-    command = [str(python), "-I", str(SESSIONS), name]
+    command = [*prefix, str(python), "-I", str(SESSIONS), name]
     variables = {"OMP_NUM_THREADS": str(threads)}
-    return Worker(name, command, log=folder / f"{name}.log", environment=variables)
+    log = folder / f"{name}.log"
+    return Worker(name, command, log=log, environment=variables, most_seconds=most_seconds)
 
 
 def start_own(
@@ -191,6 +212,7 @@ def start_own(
     prefix: Sequence[str] = (),
     tree: Path | None = None,
     name: str = "",
+    most_seconds: float | None = None,
 ) -> Worker:
     """Starts the session of graphzero, of this environment or of a source tree.
 
@@ -206,10 +228,49 @@ def start_own(
         A source folder with its built extension; default: the graphzero of this process.
     name : str
         Of the log and of messages; default "graphzero".
+    most_seconds : float, optional
+        As in `Worker`.
     """
     variables = {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "passive"}
     if tree is not None:
         variables["PYTHONPATH"] = str(tree)
     name = name or "graphzero"
     command = [*prefix, sys.executable, str(SESSIONS), "graphzero"]
-    return Worker(name, command, log=folder / f"{name}.log", environment=variables)
+    log = folder / f"{name}.log"
+    return Worker(name, command, log=log, environment=variables, most_seconds=most_seconds)
+
+
+@contextlib.contextmanager
+def opened(
+    dataset: Path, options: argparse.Namespace, prefix: Sequence[str] = (), huge: bool = False
+) -> Iterator[Worker]:
+    """A process that has opened a dataset."""
+    how: dict[str, Any] = {"threads": options.threads, "most_seconds": 2 * options.most_seconds}
+    with start_own(folder=dataset.parent, prefix=prefix, **how) as worker:
+        worker.call("open", dataset=str(dataset), threads=options.threads, huge=huge)
+        yield worker
+
+
+def limited(
+    dataset: Path,
+    options: argparse.Namespace,
+    requests: Sequence[dict[str, Any]],
+    room: int,
+    shorter: dict[str, Any] | None = None,
+) -> tuple[list[dict[str, Any]], int]:
+    """The answers of a process in limited memory, from a cold cache; and its limit in bytes.
+
+    With `shorter`, the limit is the room beyond what the first request takes without one, where
+    these arguments make it shorter.
+    """
+    if shorter is not None:
+        with opened(dataset, options) as worker:
+            room += worker.call(**{**requests[0], **shorter})["anonymous"]
+    time.sleep(1.0)  # pages that are being read cannot be dropped
+    machine.drop_cached(dataset.glob("*.g[ld]"))
+    with memory_group(room) as group:
+        try:
+            with opened(dataset, options, group.prefix) as worker:
+                return [worker.call(**request) for request in requests], room
+        except PeerError as error:
+            raise PeerError(f"{group.kills()} killed in {room >> 20:,} MiB: {error}") from error

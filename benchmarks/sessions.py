@@ -12,6 +12,7 @@ import importlib
 import inspect
 import itertools
 import json
+import math
 import mmap
 import os
 import shutil
@@ -20,6 +21,24 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+
+def open_huge(folder: str) -> Any:
+    """The dataset with its topology in huge pages, all of which are there when this returns."""
+    import graphzero
+
+    try:
+        opening: Any = graphzero.open
+        ds = opening(folder, topology="huge")
+    except TypeError as error:
+        raise RuntimeError("this graphzero has no huge pages") from error
+    ds.graph.huge_pages(wait=True)
+    return ds
+
+
+def steps_of(walks: Any) -> int:
+    """Steps to another node: at dead ends walks repeat their node, or go on with -1."""
+    return int(((walks[:, 1:] != walks[:, :-1]) & (walks[:, 1:] >= 0)).sum())
 
 
 class Session:
@@ -55,6 +74,11 @@ class Graphzero02(Session):
         with self.timed():
             self.gz.convert_csv_to_gl(edges, out, True)
         return {"num_edges": int(self.gz.Graph(out).num_edges), "version": self.gz.__version__}
+
+    def open_lists(self, graph: str) -> dict[str, Any]:
+        """Opens the graph alone, whatever its size."""
+        self.graph = self.gz.Graph(graph)
+        return {"num_edges": int(self.graph.num_edges)}
 
     def open(self, graph: str, degrees: str) -> dict[str, Any]:
         """Opens the graph and touches every page."""
@@ -128,6 +152,16 @@ class PyG(Session):
             num_nodes=num_nodes,
         )
         return {"versions": self.versions, "num_edges": int(self.indices.numel())}
+
+    def open_lists(self, graph: str) -> dict[str, Any]:
+        """Maps the lists in a ``.gl`` file of graphzero 0.2, whatever their size."""
+        *_, starts_at, targets_at, nodes, edges, _ = self.np.fromfile(graph, "<i8", 8).tolist()
+        parts = ((starts_at, nodes + 1), (targets_at, edges))
+        self.indptr, self.indices = (
+            self.torch.from_numpy(self.np.memmap(graph, "<i8", "c", at, (size,)))
+            for at, size in parts
+        )
+        return {"num_edges": edges}
 
     def walk(self, seeds: str, out: str, length: int, p: float, q: float) -> dict[str, Any]:
         """Walks of `length` steps; a dead end repeats its node.
@@ -266,12 +300,24 @@ class Own(Session):
         ds.close()
         return {}
 
-    def open(self, dataset: str, threads: int) -> dict[str, Any]:
-        """Opens a dataset."""
+    def opening(self, dataset: str, runs: int) -> dict[str, Any]:
+        """Seconds of each `gz.open`, and the anonymous memory of the first that stays open."""
+        self.gz.open(dataset).close()  # imports what it needs
+        kept, taken, seconds = [], self.machine.anonymous_bytes(), []
+        for _ in range(runs):
+            with self.timed():
+                kept.append(self.gz.open(dataset))
+            seconds.append(self.times["seconds"])
+        private = (self.machine.anonymous_bytes() - taken) / runs
+        return {"each": seconds, "private": private}
+
+    def open(self, dataset: str, threads: int, huge: bool = False) -> dict[str, Any]:
+        """Opens a dataset, or opens it in huge pages."""
         import torch
 
         torch.set_num_threads(threads)
-        self.ds: Any = self.gz.open(dataset)
+        with self.timed():
+            self.ds: Any = open_huge(dataset) if huge else self.gz.open(dataset)
         self.threads, self.folder = threads, dataset
         versions = {"graphzero": self.gz.__version__, "torch": torch.__version__}
         return {"versions": versions, "num_edges": self.ds.num_edges}
@@ -286,6 +332,51 @@ class Own(Session):
                 starts, length, p=p, q=q, seed=number, num_threads=threads
             )
         return self._saved(out, walks=walks)
+
+    def walks(
+        self,
+        seeds: str,
+        length: int,
+        p: float,
+        q: float,
+        number: int = 0,
+        ahead: bool = False,
+        prefetch: dict[str, Any] | None = None,
+        most_seconds: float = math.inf,
+    ) -> dict[str, Any]:
+        """Walks from each row of a file of (rounds, starts) nodes, up to a time.
+
+        With `ahead`, by a `WalkLoader`, which reads lists ahead: a round is one of its batches.
+        """
+        rounds, how = self.np.load(seeds), {"num_threads": self.threads, "p": p, "q": q}
+        if ahead:
+            sizes = {"walk_length": length + 1, "batch_size": rounds.shape[1]}
+            loader: Any = self.gz.WalkLoader
+            each = loader(
+                *(self.ds, rounds.reshape(-1)),
+                **{"seed": number, "shuffle": True, "prefetch": self._prefetch(prefetch)},
+                **sizes,
+                **how,
+            )
+            found = (pair[0].numpy() for pair in each)
+        else:
+            draw = self.ds.graph.random_walk
+            found = (draw(one, length, seed=number + 99 * i, **how) for i, one in enumerate(rounds))
+        laps: list[float] = []
+        steps, walks = 0, None
+        before = self.machine.read_counters(self.folder)
+        with self.machine.PeakAnonymous() as anonymous:
+            while sum(laps) < most_seconds:
+                with self.timed():
+                    walks = next(found, None)
+                if walks is None:
+                    break
+                laps.append(self.times["seconds"])
+                steps += steps_of(walks)
+                walks = None  # frees its memory
+        cost = self.machine.read_counters(self.folder).since(before)
+        self.times = {"seconds": sum(laps)}
+        return {"laps": laps, "work": steps, **self._cost(cost, anonymous)}
 
     def one_hop(self, seeds: str, fanout: int, out: str = "", number: int = 0) -> dict[str, Any]:
         """Neighbours of some nodes, without relabelling."""
@@ -322,6 +413,7 @@ class Own(Session):
         prefetch: dict[str, Any] | None = None,
         train: dict[str, Any] | None = None,
         pack: str = "",
+        most_seconds: float = math.inf,
     ) -> dict[str, Any]:
         """An epoch in the open form; with `train`, of training or of sleeping.
 
@@ -345,6 +437,8 @@ class Own(Session):
             of a model elsewhere.
         pack : str
             Read from this pack.
+        most_seconds : float
+            End the epoch at the first batch after this time.
         """
         from torch.utils.data import DataLoader
 
@@ -362,7 +456,7 @@ class Own(Session):
         self.batches.set_epoch(number)
         collate: Any = self.gz.Collate(self.ds) if rows else _same
         loader = DataLoader(self.batches, batch_size=None, num_workers=workers, collate_fn=collate)
-        waited = 0.0
+        waited, edges, laps = 0.0, 0, []
         before = self.machine.read_counters(self.folder)
         with self.machine.PeakAnonymous() as anonymous, self.timed():
             requested = time.perf_counter()
@@ -371,14 +465,19 @@ class Own(Session):
                 if self.step is not None:
                     self.step(batch)
                 last = batch
+                edges += sum((batch if rows else batch.subgraph).num_sampled_edges)
                 del batch  # frees the memory of the one before
+                laps.append(time.perf_counter() - requested)
+                if sum(laps) > most_seconds:
+                    break
                 requested = time.perf_counter()
         cost = self.machine.read_counters(self.folder).since(before)
         names = ("n_id", "edge_index", *(("x", "y") if rows else ()))
         batch = last if rows else last.subgraph
         arrays = {name: self.np.asarray(getattr(batch, name)) for name in names} if out else {}
         cost = self._cost(cost, anonymous)
-        return {"waited": waited, **cost, **self._saved(out, **arrays)}
+        cost |= {"waited": waited, "edges": edges, "laps": laps}
+        return {**cost, **self._saved(out, **arrays)}
 
     def rows(
         self,
@@ -474,7 +573,7 @@ class Own(Session):
         optimizer = torch.optim.Adam([*own.parameters(), *other.parameters()], lr=0.003)
 
         def step(batch: Any) -> None:
-            x = batch.x
+            x = batch.x.float()
             for layer in range(layers):
                 # Only the nodes and edges that the seeds can still see.
                 hops = layers - layer

@@ -6,6 +6,7 @@ import csv
 import json
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -22,15 +23,17 @@ from benchmarks import (
     build,
     compare,
     disk_probe,
+    growth,
     inference,
     ordering,
     out_of_core,
+    papers100m,
     prefetch_sweep,
     sampling,
     timing,
     typed,
 )
-from benchmarks.inputs import feature_rows, labels_of, prepare
+from benchmarks.inputs import feature_rows, labels_of, prepare, rmat_chunks, row_chunks
 from benchmarks.sampling import WrongResult, check_one_hop, check_subgraph, check_walks
 
 pytestmark = pytest.mark.no_asan  # pure Python, and processes of their own
@@ -162,13 +165,17 @@ def test_two_trees_are_compared(tmp_path):
     assert "graphzero" in found["results"]["loader"]["error"]
 
 
-@pytest.mark.extended
-def test_out_of_core(tmp_path):
+@pytest.fixture
+def limited():
     try:
         with out_of_core.memory_group(1 << 30):
             pass
     except out_of_core.NoMemoryGroup as error:
         pytest.skip(str(error))
+
+
+@pytest.mark.extended
+def test_out_of_core(tmp_path, limited):
     words = "--quick --orders input --only memmap,auto,ram,packed"
     found = run_tiny(out_of_core.main, words, tmp_path)
     assert {one["contestant"] for one in found["rows"]} == {"memmap", "auto"}
@@ -176,6 +183,41 @@ def test_out_of_core(tmp_path):
     found = run_tiny(inference.main, "--quick --runs 1", tmp_path)
     assert found["difference"] < 1e-5
     assert set(found["results"]) == {"free", "limited"}
+
+
+def test_streams_of_large_inputs():
+    edges = np.concatenate(list(rmat_chunks(1000, 3_000_000)))
+    assert edges.shape == (3_000_000, 2)
+    assert edges.max() == 999
+    assert np.array_equal(edges, np.concatenate(list(rmat_chunks(1000, 3_000_000, threads=1))))
+    degrees = np.bincount(edges[:, 0], minlength=1000)
+    assert degrees.max() > 20 * np.median(degrees)  # a few nodes have most edges
+    rows = np.concatenate(list(row_chunks(20_000, 5, "float32")))
+    assert np.array_equal(rows, feature_rows(np.arange(20_000), 5))
+
+
+@pytest.mark.extended
+def test_growth(tmp_path, limited):
+    words = "--quick --peers , --only walks,sampling --states memory,third --picture"
+    found = run_tiny(growth.main, f"{words} {tmp_path / 'g.svg'}", tmp_path)
+    (one,) = found["sizes"]
+    measured = {(each["name"], each["state"]): each["cost"] for each in one["states"]}
+    assert len(measured) == 4
+    assert min(min(costs) for costs in measured.values()) > 0
+    assert "svg" in (tmp_path / "g.svg").read_text()
+    assert not list((tmp_path / "data").iterdir())
+
+
+@pytest.mark.extended
+def test_papers100m_goes_on_after_the_last_stage(tmp_path, limited, monkeypatch, capsys):
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setitem(papers100m.STAGES, "train", Mock(side_effect=KeyboardInterrupt))
+        run_tiny(papers100m.main, "--quick", tmp_path)
+    capsys.readouterr()
+    found = run_tiny(papers100m.main, "--quick", tmp_path)
+    assert "edges 5e-05 (" not in capsys.readouterr().err
+    assert [name.split()[0] for name in found["done"]] == ["edges", "rows", "train", "count"] * 2
+    assert not list((tmp_path / "data").iterdir())
 
 
 def test_disk_probe(tmp_path, monkeypatch, capsys):
