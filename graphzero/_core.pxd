@@ -325,6 +325,7 @@ cdef extern from "graphzero/page_ahead.h" nogil:
         gz_pick *pages
         gz_pick *scratch
         int64_t count
+        int64_t block
     bool_t gz_is_in_memory(const gz_mapping *mapping, const void *array, uint64_t bytes_,
                            bool_t trust_mincore)
     uint64_t gz_translate_ahead(gz_page_ahead *ahead, const gz_ids *table, uint64_t limit,

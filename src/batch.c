@@ -87,6 +87,27 @@ static gz_code sample_part(const step *s, int64_t begin, int64_t end, gz_error *
     return code;
 }
 
+/* Requests what a part of the frontier from node `begin` on will read. */
+static gz_code read_ahead(const step *s, const gz_edge_type *edge_type, int64_t begin,
+                          int64_t count, gz_error *err)
+{
+    const gz_frontier rest = gz_nodes_from(s->owner, s->owner->first + begin, s->until);
+    int64_t part = s->batch->ahead < count - begin ? s->batch->ahead : count - begin;
+    if (part == 0)
+        return GZ_OK;
+    return gz_batch_read_hop_ahead(s->batch, edge_type, &s->hop, &rest, part, err);
+}
+
+/* After a hop with so many page faults. A hop that was smaller than what may be requested together
+ * does not say that more could be. */
+static void adapt(gz_batch *batch, int64_t count, uint64_t faults)
+{
+    int64_t used = batch->ahead < count ? batch->ahead : count;
+    int64_t next = gz_ahead_adapted(used, GZ_WHOLE_HOP, count, faults);
+    if (next < used || used == batch->ahead)
+        batch->ahead = next;
+}
+
 /* The edges of one type. Some kinds read whole lists twice, to count and to draw: block by block,
  * the second read hits the cache. */
 static gz_code sample_edge_type(gz_batch *batch, const gz_plan *plan, int number, int h,
@@ -110,11 +131,17 @@ static gz_code sample_edge_type(gz_batch *batch, const gz_plan *plan, int number
     gz_code code = gz_batch_reserve_frontier(batch, count, err);
     if (code != GZ_OK)
         return code;
-    const gz_frontier frontier = gz_nodes_from(s.owner, s.owner->first, s.until);
-    code = gz_batch_read_hop_ahead(batch, edge_type, &s.hop, &frontier, count, err);
     batch->offsets[0] = before;
-    for (int64_t i = 0; i < count && code == GZ_OK; i += part)
-        code = sample_part(&s, i, i + part < count ? i + part : count, err);
+    uint64_t faults = gz_major_faults();
+    code = read_ahead(&s, edge_type, 0, count, err);
+    for (int64_t i = 0, ahead = batch->ahead; i < count && code == GZ_OK; i += ahead) {
+        int64_t end = i + ahead < count ? i + ahead : count;
+        code = read_ahead(&s, edge_type, end, count, err);
+        for (int64_t j = i; j < end && code == GZ_OK; j += part)
+            code = sample_part(&s, j, j + part < end ? j + part : end, err);
+    }
+    if (edge_type->readahead != NULL)
+        adapt(batch, count, gz_major_faults() - faults);
     if (code != GZ_OK)
         return code;
     s.edges->count = batch->offsets[count];

@@ -5,7 +5,11 @@
 
 #include "graphzero/bounds.h"
 
-void gz_batch_init(gz_batch *batch) { memset(batch, 0, sizeof *batch); }
+void gz_batch_init(gz_batch *batch)
+{
+    memset(batch, 0, sizeof *batch);
+    batch->ahead = GZ_WHOLE_HOP;
+}
 
 void gz_batch_free(gz_batch *batch)
 {

@@ -3,11 +3,9 @@
 #include "graphzero/page_map.h"
 
 enum {
-    GAP_PAGES = 2, /* unwanted pages that take no longer than another read */
     RUNS_PER_CALL = 128,
-    WANTED_PAGE_BYTES = 4096, /* in which pages are counted here */
     SMALL_BYTES = 8 << 20,
-    LOOKS = 32,
+    LOOKS = 32, /* at an array, whether it is in memory */
 };
 
 static void flush(const gz_page_ahead *ahead, gz_run *runs, int64_t *count)
@@ -26,10 +24,10 @@ void gz_request_wanted(gz_page_ahead *ahead)
     uint64_t system_page = gz_system_page_bytes(), size = ahead->mapping->size;
     gz_picks_sort(ahead->pages, ahead->scratch, ahead->count);
     for (int64_t i = 0; i < ahead->count; i++) {
-        uint64_t begin = ahead->pages[i].row * WANTED_PAGE_BYTES / system_page * system_page;
+        uint64_t begin = ahead->pages[i].row * GZ_PAGE_BYTES / system_page * system_page;
         uint64_t end = begin + system_page < size ? begin + system_page : size;
         gz_run *last = count > 0 ? &runs[count - 1] : NULL;
-        if (last != NULL && begin <= last->offset + last->length + GAP_PAGES * system_page) {
+        if (last != NULL && begin <= last->offset + last->length) {
             if (end > last->offset + last->length)
                 last->length = end - last->offset;
             continue;
@@ -65,19 +63,18 @@ uint64_t gz_translate_ahead(gz_page_ahead *ahead, const gz_ids *table, uint64_t 
                             const gz_pick *picks, int64_t count, int64_t *out, int64_t stride)
 {
     uint64_t corrupt = 0;
-    for (int64_t next = 0, done = 0; done < count;) {
-        int64_t requested = next + GZ_AHEAD_BLOCK < count ? next + GZ_AHEAD_BLOCK : count;
-        for (int64_t i = next; i < requested; i++)
+    for (int64_t done = 0, requested = 0; done < count;) {
+        int64_t next = requested + ahead->block < count ? requested + ahead->block : count;
+        for (int64_t i = requested; i < next; i++)
             gz_want(ahead, gz_id_address(table, picks[i].row));
         gz_request_wanted(ahead);
-        /* The block before has come meanwhile. */
-        int64_t end = requested == next ? count : next;
-        for (; done < end; done++) {
+        /* The pages of the block before have come meanwhile. */
+        for (; done < requested; done++) {
             uint64_t id = gz_id(table, picks[done].row);
             corrupt += id >= limit;
             out[(int64_t)picks[done].place * stride] = id < limit ? (int64_t)id : 0;
         }
-        next = requested;
+        requested = next;
     }
     return corrupt;
 }

@@ -80,32 +80,29 @@ static int64_t collect(const gz_walks *walks, gz_pick *picks, gz_pick *scratch,
     return count;
 }
 
-static int64_t end_of(int64_t block, int64_t count)
-{
-    int64_t end = (block + 1) * GZ_AHEAD_BLOCK;
-    return end < count ? end : count;
-}
-
-/* Blocks are two behind when their lists are requested, one when their edges are: each has a
- * block's time to arrive. */
+/* Three blocks of walkers are under way: the lists of one are requested, then the edges of the one
+ * before, then the one before that steps. Each has a block's time to arrive. */
 static uint64_t step_all(gz_page_ahead *ahead, const gz_csr *csr, const gz_walk *walk,
                          const gz_walks *walks, int64_t count)
 {
     uint64_t corrupt = 0;
-    for (int64_t block = 0; (block - 2) * GZ_AHEAD_BLOCK < count; block++) {
-        for (int64_t i = block * GZ_AHEAD_BLOCK; i < end_of(block, count); i++) {
+    for (int64_t stepped = 0, edges = 0, lists = 0; stepped < count;) {
+        int64_t next = lists + ahead->block < count ? lists + ahead->block : count;
+        for (int64_t i = lists; i < next; i++) {
             gz_want(ahead, gz_id_address(&csr->indptr, walks->picks[i].row));
             gz_want(ahead, gz_id_address(&csr->indptr, walks->picks[i].row + 1));
         }
         gz_request_wanted(ahead);
-        if (block >= 1) {
-            for (int64_t i = (block - 1) * GZ_AHEAD_BLOCK; i < end_of(block - 1, count); i++)
-                want_edges(ahead, csr, walk, walks, &walks->picks[i]);
-            gz_request_wanted(ahead);
-        }
-        if (block >= 2)
-            corrupt += gz_walk_steps(csr, walk, walks, (block - 2) * GZ_AHEAD_BLOCK,
-                                     end_of(block - 2, count));
+        for (int64_t i = edges; i < lists; i++)
+            want_edges(ahead, csr, walk, walks, &walks->picks[i]);
+        gz_request_wanted(ahead);
+        uint64_t faults = gz_major_faults();
+        corrupt += gz_walk_steps(csr, walk, walks, stepped, edges);
+        faults = gz_major_faults() - faults;
+        ahead->block = gz_ahead_adapted(ahead->block, GZ_AHEAD_BLOCK, edges - stepped, faults);
+        stepped = edges;
+        edges = lists;
+        lists = next;
     }
     return corrupt;
 }

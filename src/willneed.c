@@ -7,7 +7,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { MOST_BYTES_PER_CALL = 2 << 20 };
+enum {
+    MOST_BYTES_PER_CALL = 2 << 20,
+    LEAST_AHEAD = 64,
+    MANY_FAULTS = 8, /* one for so many items: pages are dropped before they are used */
+    FEW_FAULTS = 64,
+};
 
 int64_t gz_page_runs(const int64_t *rows, int64_t count, uint64_t origin, uint64_t row_bytes,
                      uint64_t gap_pages, uint64_t file_bytes, gz_run *runs)
@@ -46,6 +51,25 @@ static bool bytes_read(uint64_t *bytes)
 #endif
     *bytes = 0;
     return false;
+}
+
+uint64_t gz_major_faults(void)
+{
+#if defined(RUSAGE_THREAD)
+    struct rusage usage;
+    if (getrusage(RUSAGE_THREAD, &usage) == 0)
+        return (uint64_t)usage.ru_majflt;
+#endif
+    return 0;
+}
+
+int64_t gz_ahead_adapted(int64_t items, int64_t most, int64_t done, uint64_t faults)
+{
+    if (done < LEAST_AHEAD)
+        return items;
+    if (faults > (uint64_t)done / MANY_FAULTS)
+        return items / 2 > LEAST_AHEAD ? items / 2 : LEAST_AHEAD;
+    return items <= most / 2 && faults < (uint64_t)done / FEW_FAULTS ? 2 * items : items;
 }
 
 /* Where residency is unknown, the pages that were missing are those that the kernel has read. */

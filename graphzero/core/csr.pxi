@@ -209,7 +209,7 @@ cdef class CSR:
                                 self.c.num_nodes * (8 if table.wide else 4), trust_mincore))
 
     cdef uint64_t _walk_ahead(self, const gz_walk *walk, gz_walks *walks, int64_t n,
-                              int num_threads, bint to_user, bint trust_mincore) except? 1:
+                              int num_threads, bint to_user, bint trust_mincore) except? -1:
         """All walks with page read-ahead: each thread takes as many walkers as the others."""
         cdef int lanes = max(1, min(_threads(num_threads, n), n // GZ_AHEAD_BLOCK)), lane
         cdef bint second_order = walk.p != 1.0 or walk.q != 1.0
@@ -220,12 +220,16 @@ cdef class CSR:
             n * sizeof(gz_walker_state) if second_order else 1, np.uint8)
         if second_order:
             walks.states = <gz_walker_state *> &states[0]
+        before = self.mapping.advice
+        # page faults that read around their page would take long, and drop what is needed
+        self.mapping.advise("random")
         for lane in prange(lanes, nogil=True, num_threads=lanes, schedule="static"):
             corrupt += _walk_lane(&self.mapping.c, &self.c, walk, walks, to_user, trust_mincore,
                                   <gz_pick *> &pages[0]
                                   + 2 * lane * GZ_AHEAD_BLOCK * GZ_AHEAD_PAGES,
                                   <gz_pick *> &picks[0], <gz_pick *> &scratch[0],
                                   n * lane // lanes, n * (lane + 1) // lanes)
+        self.mapping.advise(before)
         return corrupt
 
     def negative_counts(self, const int64_t[::1] nodes, const int64_t[::1] others,

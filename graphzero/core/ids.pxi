@@ -57,7 +57,7 @@ cdef gz_page_ahead _ahead_of(const gz_mapping *mapping, bint trust_mincore,
     ahead.mapping = mapping
     ahead.mode = GZ_WILLNEED_MISSING if trust_mincore else GZ_WILLNEED_ALL
     ahead.pages, ahead.scratch = pages, pages + GZ_AHEAD_BLOCK * GZ_AHEAD_PAGES
-    ahead.count = 0
+    ahead.count, ahead.block = 0, GZ_AHEAD_BLOCK
     return ahead
 
 
@@ -84,7 +84,7 @@ cdef object _translate(Mapping mapping, const gz_ids *table, uint64_t limit, obj
 
 
 cdef uint64_t _translate_ahead(Mapping mapping, const gz_ids *table, uint64_t limit,
-                               const int64_t[::1] ids, int64_t[::1] out) except? 1:
+                               const int64_t[::1] ids, int64_t[::1] out) except? -1:
     """The same in the order of the table, whose pages are read ahead."""
     cdef int64_t n = ids.shape[0], i, count = 0
     cdef uint64_t corrupt

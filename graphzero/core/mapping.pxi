@@ -30,6 +30,12 @@ cdef class Mapping:
     held_at : str, optional
         Where to open it instead: see the property.
 
+    Attributes
+    ----------
+    path : str
+    advice : str
+        How pages around a page fault are read: the last advice for the whole file.
+
     Raises
     ------
     OSError
@@ -39,6 +45,7 @@ cdef class Mapping:
     cdef bint is_open
     cdef Py_ssize_t users
     cdef readonly str path
+    cdef readonly str advice
 
     def __cinit__(self, path, held_at=None):
         cdef gz_error err
@@ -47,6 +54,7 @@ cdef class Mapping:
         cdef gz_code code
         global _open_mappings
         self.is_open = False
+        self.advice = "normal"
         self.path = os.path.abspath(os.fsdecode(path))
         encoded = os.fsencode(self.path if held_at is None else held_at)
         c_path = encoded
@@ -172,6 +180,8 @@ cdef class Mapping:
             self.release()
         if code != GZ_OK:
             _raise(&err, self.path)
+        if length is None and offset == 0 and value <= GZ_ADVICE_SEQUENTIAL:
+            self.advice = advice
 
     def resident_pages(self, uint64_t offset=0, length=None):
         """Pages of a byte range in the page cache, as ``mincore`` tells."""

@@ -55,6 +55,7 @@ typedef struct gz_batch {
     gz_pick *picks; /* 2 * pick_capacity: half of it is scratch memory */
     int64_t pick_capacity;
     gz_willneed_counts willneed; /* topology requested for this batch */
+    int64_t ahead; /* nodes of a frontier whose topology is requested together */
 } gz_batch;
 
 void gz_batch_init(gz_batch *batch);
@@ -71,6 +72,8 @@ static inline gz_draws gz_batch_draws(const gz_plan *plan, int edge_type, int ho
 {
     return gz_draws_below(&plan->draws, (uint64_t)hop + (uint64_t)edge_type * GZ_MOST_HOPS);
 }
+
+enum { GZ_WHOLE_HOP = 1 << 30 }; /* nodes */
 
 /* Hop read-ahead for the first `count` nodes of the frontier; does nothing if there is none for the
  * edge type. */

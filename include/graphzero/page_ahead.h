@@ -12,22 +12,23 @@
 #include "graphzero/willneed.h"
 
 enum {
-    GZ_AHEAD_BLOCK = 4096, /* items whose pages are requested together */
+    GZ_AHEAD_BLOCK = 4096, /* most items whose pages are requested together */
     GZ_AHEAD_PAGES = 6,    /* most pages of an item */
 };
 
 typedef struct gz_page_ahead {
     const gz_mapping *mapping;
     gz_willneed_mode mode;
-    gz_pick *pages, *scratch; /* room for GZ_AHEAD_BLOCK * GZ_AHEAD_PAGES each */
+    gz_pick *pages, *scratch; /* in units of GZ_PAGE_BYTES; GZ_AHEAD_BLOCK * GZ_AHEAD_PAGES each */
     int64_t count;
+    int64_t block; /* items whose pages are requested together: at most GZ_AHEAD_BLOCK */
 } gz_page_ahead;
 
 /* The page of an element of an array in the file will be read. */
 GZ_INLINE void gz_want(gz_page_ahead *ahead, const void *element)
 {
     uint64_t byte = (uint64_t)((const unsigned char *)element - ahead->mapping->base);
-    ahead->pages[ahead->count++].row = byte >> 12;
+    ahead->pages[ahead->count++].row = byte / GZ_PAGE_BYTES;
 }
 
 /* Requests the wanted pages, and forgets them. This is advice: what the kernel refuses will be a

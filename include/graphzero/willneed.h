@@ -19,6 +19,14 @@ typedef struct gz_run {
 int64_t gz_page_runs(const int64_t *rows, int64_t count, uint64_t origin, uint64_t row_bytes,
                      uint64_t gap_pages, uint64_t file_bytes, gz_run *runs);
 
+/* Page faults of this thread so far that waited for the disk; 0 where the system does not say. */
+uint64_t gz_major_faults(void);
+
+/* For how many items pages are to be requested next, at most `most`: fewer after many page faults
+ * in the last `done` of them. Where memory is shorter than what is requested, the kernel drops
+ * pages before they are used. */
+int64_t gz_ahead_adapted(int64_t items, int64_t most, int64_t done, uint64_t faults);
+
 typedef struct gz_willneed_counts {
     uint64_t pages;   /* in all runs */
     uint64_t missing; /* of these, not in the page cache before the call */

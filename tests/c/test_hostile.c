@@ -11,6 +11,7 @@
 #include "graphzero/rng.h"
 #include "graphzero/sampling.h"
 #include "graphzero/walk.h"
+#include "graphzero/walk_ahead.h"
 #include "graphzero/weighted.h"
 #include "support.h"
 
@@ -63,6 +64,24 @@ static void check_in_their_lists(void)
                   positions[i] < (int64_t)(lists[v].first + lists[v].degree));
 }
 
+/* Walks step by step, with page read-ahead, are the walks without it, and count the same. */
+static void walk_ahead(const gz_walk *walk, const int64_t *start)
+{
+    enum { PAGES = GZ_AHEAD_BLOCK * GZ_AHEAD_PAGES };
+    static gz_pick pages[2 * PAGES], picks[WALKS], scratch[WALKS];
+    static gz_walker_state states[WALKS];
+    static int64_t expected[WALKS * (LENGTH + 1)], out[WALKS * (LENGTH + 1)];
+    /* the arrays are in no file: their pages are looked at where they are */
+    const gz_mapping memory = {.base = (unsigned char *)4096, .size = UINT64_MAX / 2, .fd = -1};
+    gz_page_ahead ahead = {&memory, GZ_WILLNEED_ONLY_COUNT, pages, pages + PAGES, 0, WALKS / 4};
+    gz_walks walks = {.start = start, .out = expected, .length = LENGTH, .to = LENGTH};
+    uint64_t corrupt = gz_walk_steps(&g.csr, walk, &walks, 0, WALKS);
+    walks.out = out;
+    walks.states = states;
+    CHECK_EQ(gz_walk_ahead(&ahead, &g.csr, walk, &walks, false, picks, scratch, 0, WALKS), corrupt);
+    CHECK_EQ(memcmp(out, expected, sizeof out), 0);
+}
+
 /* Walks of both kinds; returns what they count. */
 static uint64_t walk(double p, double q, bool weighted)
 {
@@ -76,6 +95,7 @@ static uint64_t walk(double p, double q, bool weighted)
         (is_first_order ? gz_walk_first_order : gz_walk_node2vec)(&g.csr, &how, &walks, 0, WALKS);
     for (int i = 0; i < WALKS * (LENGTH + 1); i++)
         CHECK(out[i] >= -1 && out[i] < NODES);
+    walk_ahead(&how, start);
     return corrupt;
 }
 

@@ -1,0 +1,113 @@
+"""Walks and translation of ids where the file is not in memory: the same as in memory."""
+
+import resource
+
+import numpy as np
+import pytest
+
+import graphzero as gz
+
+NODES, EDGES = 2_200_000, 2_400_000  # each array is larger than what counts as small
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    rng = np.random.default_rng(1)
+    hubs = rng.integers(0, 1000, EDGES // 2)
+    edges = np.stack(
+        [np.concatenate([hubs, rng.integers(0, NODES, EDGES // 2)]), rng.integers(0, NODES, EDGES)],
+        axis=1,
+    )
+    edges[::3, 1] = edges[::3, 0][::-1]  # towards nodes with neighbours
+    path = tmp_path_factory.mktemp("walks") / "data"
+    weights = rng.integers(0, 4, EDGES).astype(np.float32)
+    how = {"num_nodes": NODES, "neighbors": "out", "order": "hot"}
+    gz.build(path, edges=edges, weight=weights, **how).close()
+    return path
+
+
+def cold(folder):
+    """The dataset, whose topology is not in memory."""
+    ds = gz.open(folder)
+    ds.graph.mapping.advise("random")
+    ds.graph.mapping.advise("release")
+    if ds.graph.mapping.resident_pages() * 4096 > 0.1 * ds.graph.mapping.size:
+        pytest.skip("the file system keeps its files in memory")
+    return ds
+
+
+def major_faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_majflt
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"restart": 0.3},
+        {"weighted": True},
+        {"p": 1.0, "q": 0.5},
+        {"p": 0.25, "q": 4.0, "restart": 0.1, "weighted": True},
+        {"p": 4.0, "q": 0.25, "num_threads": 2},
+    ],
+    ids=str,
+)
+def test_walks_beyond_memory_are_those_in_memory(folder, options):
+    start = np.random.default_rng(2).integers(0, 1200, 9000)
+    start[::7] += 100_000
+    with cold(folder) as ds:
+        before = major_faults()
+        walks = ds.graph.random_walk(start, 5, seed=3, **options)
+        faults = major_faults() - before
+        assert faults < 0.3 * np.unique(walks).size  # a fault for each would have read it
+        assert ds.graph.mapping.advice == "random"
+        ds.graph.mapping.advise("populate")
+        again = ds.graph.random_walk(start, 5, seed=3, **options)
+        np.testing.assert_array_equal(walks, again)
+        one = [ds.graph.random_walk(start[:1000], 5, seed=3, **options)]  # few: no read-ahead
+        np.testing.assert_array_equal(walks[:1000], one[0])
+    assert (walks[:, 1] >= 0).mean() > 0.5
+
+
+def test_page_faults_where_nothing_is_to_be_read_ahead(folder):
+    start = np.random.default_rng(4).integers(0, 1000, 2000)
+    found = []
+    for ahead in (True, False):
+        with cold(folder) as ds:
+            before = major_faults()
+            csr = ds.graph._csr
+            walks = csr.walk(start, 4, 1.0, 1.0, 5, 1, to_user=True, reads_ahead=ahead)
+            found.append((walks, major_faults() - before))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    assert found[0][1] < 0.3 * found[1][1]
+
+
+def test_the_advice_of_a_mapping_is_as_before(folder):
+    with cold(folder) as ds:
+        ds.graph.mapping.advise("normal")
+        ds.graph.random_walk(np.arange(2000), 2)
+        assert ds.graph.mapping.advice == "normal"
+
+
+def test_ids_are_translated_from_tables_that_are_not_in_memory(folder):
+    ids = np.random.default_rng(5).integers(0, NODES, 20_000)
+    with cold(folder) as ds:
+        csr = ds.graph._csr
+        before = major_faults()
+        stored = csr.to_stored(ids)
+        back = csr.to_user(np.append(stored, -1))
+        assert major_faults() - before < 500  # the tables have 4,300 pages
+        np.testing.assert_array_equal(back, np.append(ids, -1))
+        np.testing.assert_array_equal(csr.to_stored(ids), stored)  # now in memory
+
+
+def test_a_walk_loader_beyond_memory(folder):
+    seeds = np.arange(0, 3000)
+    options = {"walk_length": 5, "batch_size": 1500, "shuffle": True, "seed": 1}
+    found = []
+    for strategy in ("willneed", "none"):
+        with cold(folder) as ds:
+            prefetch = gz.Prefetch(strategy=strategy, memory_limit=0)
+            batches = list(gz.WalkLoader(ds, seeds, prefetch=prefetch, **options))
+            found.append(np.concatenate([batch.pos_rw.numpy() for batch in batches]))
+    np.testing.assert_array_equal(*found)
