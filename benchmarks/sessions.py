@@ -27,12 +27,9 @@ def open_huge(folder: str) -> Any:
     """The dataset with its topology in huge pages, all of which are there when this returns."""
     import graphzero
 
-    try:
-        opening: Any = graphzero.open
-        ds = opening(folder, topology="huge")
-    except TypeError as error:
-        raise RuntimeError("this graphzero has no huge pages") from error
-    ds.graph.huge_pages(wait=True)
+    ds = graphzero.open(folder, topology="huge")
+    assert ds.huge_topology is not None
+    ds.huge_topology.wait()
     return ds
 
 
