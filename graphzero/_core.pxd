@@ -318,6 +318,7 @@ cdef extern from "graphzero/walk.h" nogil:
 cdef extern from "graphzero/page_ahead.h" nogil:
     enum:
         GZ_AHEAD_BLOCK
+        GZ_AHEAD_FIRST
         GZ_AHEAD_PAGES
     ctypedef struct gz_page_ahead:
         const gz_mapping *mapping

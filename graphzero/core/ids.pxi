@@ -57,7 +57,7 @@ cdef gz_page_ahead _ahead_of(const gz_mapping *mapping, bint trust_mincore,
     ahead.mapping = mapping
     ahead.mode = GZ_WILLNEED_MISSING if trust_mincore else GZ_WILLNEED_ALL
     ahead.pages, ahead.scratch = pages, pages + GZ_AHEAD_BLOCK * GZ_AHEAD_PAGES
-    ahead.count, ahead.block = 0, GZ_AHEAD_BLOCK
+    ahead.count, ahead.block = 0, GZ_AHEAD_FIRST
     return ahead
 
 

@@ -13,6 +13,7 @@
 
 enum {
     GZ_AHEAD_BLOCK = 4096, /* most items whose pages are requested together */
+    GZ_AHEAD_FIRST = 256,  /* of the first block; later ones adapt */
     GZ_AHEAD_PAGES = 6,    /* most pages of an item */
 };
 
