@@ -320,6 +320,7 @@ cdef extern from "graphzero/page_ahead.h" nogil:
         GZ_AHEAD_BLOCK
         GZ_AHEAD_FIRST
         GZ_AHEAD_PAGES
+        GZ_LOOKS
     ctypedef struct gz_page_ahead:
         const gz_mapping *mapping
         gz_willneed_mode mode
@@ -327,8 +328,8 @@ cdef extern from "graphzero/page_ahead.h" nogil:
         gz_pick *scratch
         int64_t count
         int64_t block
-    bool_t gz_is_in_memory(const gz_mapping *mapping, const void *array, uint64_t bytes_,
-                           bool_t trust_mincore)
+    int gz_missing_looks(const gz_mapping *mapping, const void *array, uint64_t bytes_,
+                         bool_t trust_mincore)
     uint64_t gz_translate_ahead(gz_page_ahead *ahead, const gz_ids *table, uint64_t limit,
                                 const gz_pick *picks, int64_t count, int64_t *out,
                                 int64_t stride)

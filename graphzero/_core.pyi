@@ -190,7 +190,7 @@ class CSR:
         restart: float = 0.0,
         to_user: bool = False,
         repeat: bool = False,
-        reads_ahead: bool = True,
+        ahead_from: int = 8192,
         trust_mincore: bool = True,
     ) -> _Int64s: ...
     def negative_counts(

@@ -5,7 +5,6 @@
 enum {
     RUNS_PER_CALL = 128,
     SMALL_BYTES = 8 << 20,
-    LOOKS = 32, /* at an array, whether it is in memory */
 };
 
 static void flush(const gz_page_ahead *ahead, gz_run *runs, int64_t *count)
@@ -40,23 +39,21 @@ void gz_request_wanted(gz_page_ahead *ahead)
     ahead->count = 0;
 }
 
-bool gz_is_in_memory(const gz_mapping *mapping, const void *array, uint64_t bytes,
+int gz_missing_looks(const gz_mapping *mapping, const void *array, uint64_t bytes,
                      bool trust_mincore)
 {
     uint64_t page = gz_system_page_bytes();
     uint64_t begin = (uint64_t)((const unsigned char *)array - mapping->base);
-    if (bytes < SMALL_BYTES)
-        return true;
-    for (uint64_t i = 0; i < LOOKS; i++) {
+    int missing = 0;
+    for (uint64_t i = 0; i < GZ_LOOKS && bytes >= SMALL_BYTES; i++) {
         uint8_t is_there = 0;
         gz_error err;
-        uint64_t looked_at = (begin + bytes / LOOKS * i) / page;
+        uint64_t looked_at = (begin + bytes / GZ_LOOKS * i) / page;
         if (gz_page_map_read(mapping, looked_at, 1, trust_mincore, &is_there, &err) != GZ_OK)
-            return true; /* unknown: page faults read what is missing */
-        if (!is_there)
-            return false;
+            return 0; /* unknown: page faults read what is missing */
+        missing += !is_there;
     }
-    return true;
+    return missing;
 }
 
 uint64_t gz_translate_ahead(gz_page_ahead *ahead, const gz_ids *table, uint64_t limit,

@@ -1,5 +1,11 @@
 # The topology: degrees, one hop of sampling, walks, negatives, and translation of ids.
 
+cdef enum:
+    WALKED_AHEAD_FROM = 65536  # walkers: fewer do not keep the disk busy between two steps
+    WAITING_WALKERS = 64      # threads
+    LEAST_WALKERS = 8         # of each of them
+
+
 cdef uint64_t _walk_lane(const gz_mapping *mapping, const gz_csr *csr, const gz_walk *walk,
                          const gz_walks *walks, bint to_user, bint trust_mincore, gz_pick *pages,
                          gz_pick *picks, gz_pick *scratch, int64_t begin,
@@ -156,15 +162,17 @@ cdef class CSR:
 
     def walk(self, const int64_t[::1] start, int64_t length, double p, double q, uint64_t key,
              int num_threads, bint weighted=False, double restart=0.0, bint to_user=False,
-             bint repeat=False, bint reads_ahead=True, bint trust_mincore=True):
+             bint repeat=False, int64_t ahead_from=8192, bint trust_mincore=True):
         """Random walks from stored ids, (n, length + 1) int64: of the user's ids with `to_user`.
 
-        After a dead end follows -1, or with `repeat` the last node. Where the file is not in
-        memory, walkers step together and their pages are read ahead, unless `reads_ahead` is false.
+        After a dead end follows -1, or with `repeat` the last node. Calls of `ahead_from` steps or
+        more (0: none) look whether the file is in memory. If it is not, many walkers step together,
+        and their pages are read ahead; few are walked by many threads, each with as many as the
+        others, whose page faults wait for the disk together.
         """
-        cdef int64_t n = start.shape[0], i
+        cdef int64_t n = start.shape[0], i, begin, end, each = ITEMS_PER_RANGE
         cdef uint64_t corrupt = 0
-        cdef int64_t ranges = _ranges(n)
+        cdef int missing = 0
         cdef int threads = _threads(num_threads, n)
         cdef gz_walk walk
         cdef gz_walks walks
@@ -178,58 +186,66 @@ cdef class CSR:
         cdef int64_t[::1] view = out.reshape(-1)
         walks.start, walks.out, walks.length, walks.picks = &start[0], &view[0], length, NULL
         walks.first_step, walks.end_step, walks.states = 0, length, NULL
+        before = self.mapping.advice
         self.mapping.acquire_whole(n)
         try:
-            if reads_ahead and n >= ITEMS_PER_RANGE and not self._is_in_memory(trust_mincore):
+            if 0 < ahead_from <= n * length:
+                missing = self._missing_looks(trust_mincore)
+            if missing > 0:  # page faults that read around their page would drop what is needed
+                self.mapping.advise("random")
+            if n >= WALKED_AHEAD_FROM and missing >= GZ_LOOKS // 4:
                 corrupt = self._walk_ahead(&walk, &walks, n, num_threads, to_user, trust_mincore)
-                to_user = False
-            else:
-                for i in prange(ranges, nogil=True, num_threads=threads):
-                    corrupt += gz_walk_steps(&self.c, &walk, &walks, i * ITEMS_PER_RANGE,
-                                             _end(i, n))
-                    if to_user:
-                        corrupt += gz_translate(
-                            &self.c.node_ids, self.c.num_nodes, &view[0],
-                            i * ITEMS_PER_RANGE * (length + 1), _end(i, n) * (length + 1), &view[0])
+                to_user, n = False, 0
+            elif missing > 0 and gz_may_use_threads():
+                threads = max(threads, min(WAITING_WALKERS, n // LEAST_WALKERS))
+                each = n // threads + 1
+            for i in prange((n + each - 1) // each, nogil=True, num_threads=threads):
+                begin, end = i * each, (i + 1) * each if (i + 1) * each < n else n
+                corrupt += gz_walk_steps(&self.c, &walk, &walks, begin, end)
+                if to_user:
+                    corrupt += gz_translate(&self.c.node_ids, self.c.num_nodes, &view[0],
+                                            begin * (length + 1), end * (length + 1), &view[0])
             if repeat:
                 with nogil:
-                    gz_repeat_last(&view[0], 0, n, length)
+                    gz_repeat_last(&view[0], 0, start.shape[0], length)
         finally:
             self.mapping.release()
+            if missing > 0:
+                self.mapping.advise(before)
         _refuse_corrupt(corrupt, self.mapping.path)
         return out
 
-    cdef bint _is_in_memory(self, bint trust_mincore):
-        """Whether lists and their table are in memory, as a sample of their pages tells."""
+    cdef int _missing_looks(self, bint trust_mincore):
+        """How many pages, of GZ_LOOKS of the lists and of their table, are not in memory."""
         cdef gz_ids table = self.c.indptr, lists = self.c.indices
-        return (
-            gz_is_in_memory(&self.mapping.c, lists.data,
-                            self.c.num_edges * (8 if lists.wide else 4), trust_mincore)
-            and gz_is_in_memory(&self.mapping.c, table.data,
-                                self.c.num_nodes * (8 if table.wide else 4), trust_mincore))
+        return max(
+            gz_missing_looks(&self.mapping.c, lists.data,
+                             self.c.num_edges * (8 if lists.wide else 4), trust_mincore),
+            gz_missing_looks(&self.mapping.c, table.data,
+                             self.c.num_nodes * (8 if table.wide else 4), trust_mincore))
 
     cdef uint64_t _walk_ahead(self, const gz_walk *walk, gz_walks *walks, int64_t n,
                               int num_threads, bint to_user, bint trust_mincore) except? -1:
-        """All walks with page read-ahead: each thread takes as many walkers as the others."""
-        cdef int lanes = max(1, min(_threads(num_threads, n), n // GZ_AHEAD_BLOCK)), lane
+        """All walks with page read-ahead: each thread takes as many walkers as the others.
+
+        Second-order steps have pages that are not known before; their threads wait for these.
+        """
         cdef bint second_order = walk.p != 1.0 or walk.q != 1.0
+        cdef int lanes = max(num_threads, 4) if second_order else num_threads, lane
         cdef uint64_t corrupt = 0
+        lanes = min(lanes, n // GZ_AHEAD_BLOCK) if gz_may_use_threads() else 1
         cdef unsigned char[::1] picks = _picks(n), scratch = _picks(n)
         cdef unsigned char[::1] pages = _picks(2 * lanes * GZ_AHEAD_BLOCK * GZ_AHEAD_PAGES)
         cdef unsigned char[::1] states = empty(
             n * sizeof(gz_walker_state) if second_order else 1, np.uint8)
         if second_order:
             walks.states = <gz_walker_state *> &states[0]
-        before = self.mapping.advice
-        # page faults that read around their page would take long, and drop what is needed
-        self.mapping.advise("random")
         for lane in prange(lanes, nogil=True, num_threads=lanes, schedule="static"):
             corrupt += _walk_lane(&self.mapping.c, &self.c, walk, walks, to_user, trust_mincore,
                                   <gz_pick *> &pages[0]
                                   + 2 * lane * GZ_AHEAD_BLOCK * GZ_AHEAD_PAGES,
                                   <gz_pick *> &picks[0], <gz_pick *> &scratch[0],
                                   n * lane // lanes, n * (lane + 1) // lanes)
-        self.mapping.advise(before)
         return corrupt
 
     def negative_counts(self, const int64_t[::1] nodes, const int64_t[::1] others,

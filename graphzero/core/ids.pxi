@@ -70,8 +70,8 @@ cdef object _translate(Mapping mapping, const gz_ids *table, uint64_t limit, obj
     cdef uint64_t corrupt = 0
     mapping.acquire_whole(n)
     try:
-        if n >= TRANSLATED_AHEAD_FROM and not gz_is_in_memory(
-                &mapping.c, table.data, limit * (8 if table.wide else 4), True):
+        if n >= TRANSLATED_AHEAD_FROM and gz_missing_looks(
+                &mapping.c, table.data, limit * (8 if table.wide else 4), True) > 0:
             corrupt = _translate_ahead(mapping, table, limit, flat, view)
             num_threads, n = 1, 0
         for i in prange(_ranges(n), nogil=True, num_threads=_threads(num_threads, n)):

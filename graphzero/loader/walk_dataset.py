@@ -167,7 +167,7 @@ class WalkDataset(SeedDataset):
             self.weighted,
             to_user=True,
             repeat=True,
-            reads_ahead=readahead is not None,
+            ahead_from=0 if readahead is None else 1,
             trust_mincore=readahead is None or readahead[0].trust_mincore,
         )
         fields: dict[RowKey, Any] = {(NODES, "pos_rw"): self._windows(walks)}

@@ -15,6 +15,7 @@ enum {
     GZ_AHEAD_BLOCK = 4096, /* most items whose pages are requested together */
     GZ_AHEAD_FIRST = 256,  /* of the first block; later ones adapt */
     GZ_AHEAD_PAGES = 6,    /* most pages of an item */
+    GZ_LOOKS = 32,
 };
 
 typedef struct gz_page_ahead {
@@ -36,9 +37,9 @@ GZ_INLINE void gz_want(gz_page_ahead *ahead, const void *element)
  * page fault. */
 void gz_request_wanted(gz_page_ahead *ahead);
 
-/* Whether an array of the file is in memory as a whole, as a sample of its pages tells. Without
- * trust_mincore: whether this process has mapped them. Small arrays count as in memory. */
-bool gz_is_in_memory(const gz_mapping *mapping, const void *array, uint64_t bytes,
+/* How many of GZ_LOOKS pages of an array of the file are not in memory; without trust_mincore, which
+ * this process has not mapped. 0 for small arrays, and where the system does not tell. */
+int gz_missing_looks(const gz_mapping *mapping, const void *array, uint64_t bytes,
                      bool trust_mincore);
 
 /* out[place] = table[row] for each pick; an id of limit or above becomes 0 and is counted. picks
