@@ -10,10 +10,10 @@ enum { WALKERS = 96, MOST_TRIES = 64 };
 
 /* A walker between two visits. */
 typedef struct walker {
-    uint64_t stream;                     /* after the draws made so far */
-    int64_t *out, *end;                  /* the part of the call's steps that is not written yet */
+    uint64_t stream;    /* after the draws made so far */
+    int64_t *out, *end; /* the part of the call's steps that is not written yet */
     int64_t number, start, previous, node, next; /* next is only proposed until it is accepted */
-    gz_weighted_list list, of_previous;  /* totals are set only for weighted walks */
+    gz_weighted_list list, of_previous;          /* totals are set only for weighted walks */
     uint64_t position,
         quantile; /* of next in the file; of next in its list, as a fraction of 2^64 */
     int64_t coin;
@@ -97,8 +97,8 @@ static void begin_walk(run *r, walker *me)
 static void end_steps(const run *r, const walker *me)
 {
     if (r->walks->states != NULL)
-        r->walks->states[me->number] = (gz_walker_state){
-            me->stream, me->of_previous.first, me->of_previous.degree, me->first_order};
+        r->walks->states[me->number] = (gz_walker_state){me->stream, me->of_previous.first,
+                                                         me->of_previous.degree, me->first_order};
 }
 
 /* A step back to the start, where there is no previous node. */

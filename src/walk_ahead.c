@@ -63,8 +63,8 @@ static void want_edges(gz_page_ahead *ahead, const gz_csr *csr, const gz_walk *w
 }
 
 /* Walkers that can make the next step, sorted by their nodes. The others get their -1. */
-static int64_t collect(const gz_walks *walks, gz_pick *picks, gz_pick *scratch,
-                       int64_t begin, int64_t end)
+static int64_t collect(const gz_walks *walks, gz_pick *picks, gz_pick *scratch, int64_t begin,
+                       int64_t end)
 {
     int64_t count = 0;
     for (int64_t i = begin; i < end; i++) {

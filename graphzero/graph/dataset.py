@@ -115,6 +115,7 @@ class Dataset(Named, ClosedAtExit):
     edges : dict of (str, str, str) to EdgeStore
         By edge type; the only one of a graph without types is ("", "", ""). Their order decides
         which random draws an edge type has.
+
     Raises
     ------
     ValueError

@@ -1,7 +1,7 @@
 """Huge pages for topology that fits in memory.
 
-Sampling and walks read a topology at random. With 4 KiB pages, half of the time of a random read of
-a file of several GB is the translation of its address; a page of 2 MiB has one entry where 512 were.
+Sampling and walks read a topology at random. With pages of 4 KiB, half of the time of a random read
+of several GB is the translation of its address; a page of 2 MiB has one entry where 512 were.
 Kernels with large folios (ext4 from Linux 6.16, XFS from 5.18) keep files in such pages if they are
 read so. They are page cache like all other: all processes that map the file share them, and where
 memory is short the kernel takes them back.

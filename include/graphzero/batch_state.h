@@ -55,7 +55,7 @@ typedef struct gz_batch {
     gz_pick *picks; /* 2 * pick_capacity: half of it is scratch memory */
     int64_t pick_capacity;
     gz_willneed_counts willneed; /* topology requested for this batch */
-    int64_t ahead; /* nodes of a frontier whose topology is requested together */
+    int64_t ahead;               /* nodes of a frontier whose topology is requested together */
 } gz_batch;
 
 void gz_batch_init(gz_batch *batch);

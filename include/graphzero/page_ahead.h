@@ -37,8 +37,8 @@ GZ_INLINE void gz_want(gz_page_ahead *ahead, const void *element)
  * page fault. */
 void gz_request_wanted(gz_page_ahead *ahead);
 
-/* How many of GZ_LOOKS pages of an array of the file are not in memory; without trust_mincore, which
- * this process has not mapped. 0 for small arrays, and where the system does not tell. */
+/* How many of GZ_LOOKS pages of an array of the file are not in memory; without trust_mincore,
+ * which this process has not mapped. 0 for small arrays, and where the system does not tell. */
 int gz_missing_looks(const gz_mapping *mapping, const void *array, uint64_t bytes,
                      bool trust_mincore);
 

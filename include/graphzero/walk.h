@@ -17,9 +17,9 @@ typedef struct gz_walk {
 
 /* A second-order walker between two steps. */
 typedef struct gz_walker_state {
-    uint64_t stream;                 /* after the draws made so far */
-    uint64_t before_first, before;   /* the list of the previous node: its first entry, its length */
-    bool first_order;                /* no previous node */
+    uint64_t stream;               /* after the draws made so far */
+    uint64_t before_first, before; /* the list of the previous node: its first entry, its length */
+    bool first_order;              /* no previous node */
 } gz_walker_state;
 
 /* The walks of a call, in rows of out: length + 1 ids each, -1 after a dead end. Walk i begins at
