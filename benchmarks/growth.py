@@ -7,9 +7,9 @@ last four
 - in memory: all files are in the page cache;
 - huge: the topology is in huge pages besides;
 - at a third: in a memory cgroup of the anonymous memory that the same work takes without a limit,
-  plus a third of the bytes of the files that are read; from a cold cache, by loaders, which read
-  ahead. The figure is that of the second half; pages read are given as a share of fio's random
-  reads of 4 KiB at depth 128.
+  plus a third of the bytes of the files that are read; from a cold cache; batches come from
+  loaders, which read ahead. The figure is that of the second half; pages read are given as a share
+  of fio's random reads of 4 KiB at depth 128.
 
 Peers walk and sample the lists that graphzero has built, in its order, all in memory and in turns.
 The files of a size are removed before the next.
@@ -59,7 +59,7 @@ WALKS, WALKS2, SAMPLING, LOADER, TRAINING = "walks", "node2vec", "sampling", "lo
 NAMES = (WALKS, WALKS2, SAMPLING, LOADER, TRAINING)
 Q = dict(zip(NAMES, (1.0, 0.5, 0.0, 0.0, 0.0), strict=True))  # of walks; p is 1
 FANOUTS, HIDDEN, FEW_BATCHES, PEER_BATCHES = [15, 10, 5], 64, 20, 10  # of a run in memory
-STARTS, LENGTH = 200_000, 10  # of walks; a hundredth of the starts in each round at a third
+CALLS, STARTS, LENGTH = 5, 200_000, 10  # of walks
 MOST_RESIDENT, FEWEST_RESIDENT = 0.8, 0.99  # topology and rows, of the machine's memory; pages
 DISK_AN_EDGE, DISK_LEFT = 30, 8e9  # bytes: edge list, both ends, sorted pieces and lists
 BUILD_MEMORY, OFTEN_BUILT, OWN_SECONDS, PEER_SECONDS = "2GB", 32_000_000, 20.0, 120.0
@@ -129,14 +129,12 @@ def build(graph: Graph, options: argparse.Namespace) -> dict[str, Any]:
 def write_seeds(graph: Graph, options: argparse.Namespace) -> None:
     """Nodes with neighbours, shuffled, in ids of the user and of the files.
 
-    A row for each batch or round of walks: "few" and "starts" in memory, "many" and "rounds" under
-    the limit.
+    A row for each batch or call of walks; batches are "few" in memory, "many" under the limit.
     """
     shapes = {
         "few": (FEW_BATCHES, options.batch_size),
         "many": (options.batches, options.batch_size),
-        "starts": (5, STARTS),
-        "rounds": (options.batches // 2, STARTS // 100),
+        "starts": (CALLS, STARTS),
     }
     with gz.open(graph.dataset) as ds:
         nodes = np.random.default_rng(0).permutation(np.flatnonzero(np.diff(ds.graph.indptr)))
@@ -151,9 +149,8 @@ def request_of(name: str, state: str, graph: Graph, options: argparse.Namespace)
     """The operation of `sessions.Own` that a measurement repeats."""
     limited = {"most_seconds": options.most_seconds} if state == THIRD else {}
     if Q[name]:
-        seeds = str(graph.folder / ("rounds.npy" if limited else "starts.npy"))
         how = {"length": LENGTH, "p": 1.0, "q": Q[name], **limited}
-        return {"op": "walks", "seeds": seeds, "ahead": bool(limited), **how}
+        return {"op": "walks", "seeds": str(graph.folder / "starts.npy"), **how}
     seeds = str(graph.folder / ("many.npy" if limited else "few.npy"))
     train = {"train": {"hidden": HIDDEN}} if name == TRAINING else {}
     how = {"fanouts": FANOUTS, "rows": name != SAMPLING, **train, **limited}
@@ -353,7 +350,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--only", type=works, default=list(NAMES), help=",".join(NAMES))
     add("--states", type=states, default=list(STATES), help=",".join(STATES))
     add("--batch-size", type=int, default=1024)
-    add("--batches", type=int, default=1000, help="at a third; a round of 2,000 walks for every 2")
+    add("--batches", type=int, default=1000, help="at a third")
     add("--most-seconds", type=float, default=1800.0, help="of one measurement at a third")
     add("--more-room", type=timing.count, default=0, help="bytes at a third beyond the third")
     add("--peers", type=timing.list_of(peers, "peer"), default=peers, help="none: ,")

@@ -337,28 +337,12 @@ class Own(Session):
         p: float,
         q: float,
         number: int = 0,
-        ahead: bool = False,
-        prefetch: dict[str, Any] | None = None,
         most_seconds: float = math.inf,
     ) -> dict[str, Any]:
-        """Walks from each row of a file of (rounds, starts) nodes, up to a time.
-
-        With `ahead`, by a `WalkLoader`, which reads lists ahead: a round is one of its batches.
-        """
+        """Walks from each row of a file of (rounds, starts) nodes, a call each, up to a time."""
         rounds, how = self.np.load(seeds), {"num_threads": self.threads, "p": p, "q": q}
-        if ahead:
-            sizes = {"walk_length": length + 1, "batch_size": rounds.shape[1]}
-            loader: Any = self.gz.WalkLoader
-            each = loader(
-                *(self.ds, rounds.reshape(-1)),
-                **{"seed": number, "shuffle": True, "prefetch": self._prefetch(prefetch)},
-                **sizes,
-                **how,
-            )
-            found = (pair[0].numpy() for pair in each)
-        else:
-            draw = self.ds.graph.random_walk
-            found = (draw(one, length, seed=number + 99 * i, **how) for i, one in enumerate(rounds))
+        draw = self.ds.graph.random_walk
+        found = (draw(one, length, seed=number + 99 * i, **how) for i, one in enumerate(rounds))
         laps: list[float] = []
         steps, walks = 0, None
         before = self.machine.read_counters(self.folder)
