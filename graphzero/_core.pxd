@@ -312,6 +312,7 @@ cdef extern from "graphzero/walk.h" nogil:
         int64_t first_step "from"
         int64_t end_step "to"
         gz_walker_state *states
+        int64_t first_state
     void gz_repeat_last(int64_t *walks, int64_t begin, int64_t end, int64_t length)
 
 

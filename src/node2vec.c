@@ -82,7 +82,7 @@ static void begin_walk(run *r, walker *me)
         me->stream = gz_stream(r->walk->key, (uint64_t)i);
         me->first_order = true;
     } else {
-        const gz_walker_state *state = &walks->states[i];
+        const gz_walker_state *state = &walks->states[i - walks->first_state];
         me->stream = state->stream;
         me->first_order = state->first_order;
         me->previous = row[walks->from - 1];
@@ -97,8 +97,8 @@ static void begin_walk(run *r, walker *me)
 static void end_steps(const run *r, const walker *me)
 {
     if (r->walks->states != NULL)
-        r->walks->states[me->number] = (gz_walker_state){me->stream, me->of_previous.first,
-                                                         me->of_previous.degree, me->first_order};
+        r->walks->states[me->number - r->walks->first_state] = (gz_walker_state){
+            me->stream, me->of_previous.first, me->of_previous.degree, me->first_order};
 }
 
 /* A step back to the start, where there is no previous node. */

@@ -43,7 +43,8 @@ static void want_edges(gz_page_ahead *ahead, const gz_csr *csr, const gz_walk *w
         want_entry(ahead, csr, walk, first + gz_bounded(draw, degree));
         return;
     }
-    const gz_walker_state *state = walks->from > 0 ? &walks->states[i] : NULL;
+    const gz_walker_state *state =
+        walks->from > 0 ? &walks->states[(int64_t)i - walks->first_state] : NULL;
     stream = state != NULL ? state->stream : stream;
     if (walk->restart > 0.0)
         stream += GZ_GOLDEN;

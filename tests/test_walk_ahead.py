@@ -70,6 +70,14 @@ def test_walks_beyond_memory_are_those_in_memory(folder, options):
     assert (walks[:, 1] >= 0).mean() > 0.5
 
 
+def test_more_walks_than_step_together(folder):
+    start = np.resize(np.random.default_rng(6).integers(0, 1000, 5000), (1 << 20) + 70_000)
+    with cold(folder) as ds:
+        walks = ds.graph.random_walk(start, 2, p=0.5)
+        ds.graph.mapping.advise("populate")
+        np.testing.assert_array_equal(walks, ds.graph.random_walk(start, 2, p=0.5))
+
+
 def test_page_faults_where_nothing_is_to_be_read_ahead(folder):
     start = np.random.default_rng(4).integers(0, 1000, 70_000)
     found = []

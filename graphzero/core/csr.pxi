@@ -2,8 +2,9 @@
 
 cdef enum:
     WALKED_AHEAD_FROM = 65536  # walkers: fewer do not keep the disk busy between two steps
-    WAITING_WALKERS = 64      # threads
-    LEAST_WALKERS = 8         # of each of them
+    WALKED_AT_ONCE = 1 << 20   # of them: each takes up to 64 bytes meanwhile
+    WAITING_WALKERS = 64       # threads
+    LEAST_WALKERS = 8          # of each thread
 
 
 cdef uint64_t _walk_lane(const gz_mapping *mapping, const gz_csr *csr, const gz_walk *walk,
@@ -11,8 +12,7 @@ cdef uint64_t _walk_lane(const gz_mapping *mapping, const gz_csr *csr, const gz_
                          gz_pick *picks, gz_pick *scratch, int64_t begin,
                          int64_t end) noexcept nogil:
     cdef gz_page_ahead ahead = _ahead_of(mapping, trust_mincore, pages)
-    return gz_walk_ahead(&ahead, csr, walk, walks, to_user, picks + begin, scratch + begin, begin,
-                         end)
+    return gz_walk_ahead(&ahead, csr, walk, walks, to_user, picks, scratch, begin, end)
 
 
 cdef class CSR:
@@ -170,10 +170,10 @@ cdef class CSR:
         and their pages are read ahead; few are walked by many threads, each with as many as the
         others, whose page faults wait for the disk together.
         """
-        cdef int64_t n = start.shape[0], i, begin, end, each = ITEMS_PER_RANGE
+        cdef int64_t n = start.shape[0], i, begin, end, each
         cdef uint64_t corrupt = 0
         cdef int missing = 0
-        cdef int threads = _threads(num_threads, n)
+        cdef int threads = num_threads if gz_may_use_threads() else 1
         cdef gz_walk walk
         cdef gz_walks walks
         walk.key, walk.p, walk.q, walk.restart, walk.weighted = key, p, q, restart, weighted
@@ -191,14 +191,19 @@ cdef class CSR:
         try:
             if 0 < ahead_from <= n * length:
                 missing = self._missing_looks(trust_mincore)
-            if missing > 0:  # page faults that read around their page would drop what is needed
+            if missing > 0 and before != "random":
+                # page faults that read around their page would drop what is needed
                 self.mapping.advise("random")
             if n >= WALKED_AHEAD_FROM and missing >= GZ_LOOKS // 4:
-                corrupt = self._walk_ahead(&walk, &walks, n, num_threads, to_user, trust_mincore)
+                for begin in range(0, n, WALKED_AT_ONCE):
+                    end = min(begin + WALKED_AT_ONCE, n)
+                    corrupt += self._walk_ahead(&walk, &walks, begin, end, threads, to_user,
+                                                trust_mincore)
                 to_user, n = False, 0
             elif missing > 0 and gz_may_use_threads():
-                threads = max(threads, min(WAITING_WALKERS, n // LEAST_WALKERS))
-                each = n // threads + 1
+                threads = max(threads, WAITING_WALKERS)
+            each = min(max(n // threads + 1, LEAST_WALKERS), ITEMS_PER_RANGE)
+            threads = min(threads, max(n // each, 1))
             for i in prange((n + each - 1) // each, nogil=True, num_threads=threads):
                 begin, end = i * each, (i + 1) * each if (i + 1) * each < n else n
                 corrupt += gz_walk_steps(&self.c, &walk, &walks, begin, end)
@@ -210,7 +215,7 @@ cdef class CSR:
                     gz_repeat_last(&view[0], 0, start.shape[0], length)
         finally:
             self.mapping.release()
-            if missing > 0:
+            if self.mapping.advice != before:
                 self.mapping.advise(before)
         _refuse_corrupt(corrupt, self.mapping.path)
         return out
@@ -224,28 +229,31 @@ cdef class CSR:
             gz_missing_looks(&self.mapping.c, table.data,
                              self.c.num_nodes * (8 if table.wide else 4), trust_mincore))
 
-    cdef uint64_t _walk_ahead(self, const gz_walk *walk, gz_walks *walks, int64_t n,
-                              int num_threads, bint to_user, bint trust_mincore) except? -1:
-        """All walks with page read-ahead: each thread takes as many walkers as the others.
+    cdef uint64_t _walk_ahead(self, const gz_walk *walk, gz_walks *walks, int64_t begin,
+                              int64_t end, int num_threads, bint to_user,
+                              bint trust_mincore) except? -1:
+        """Walks [begin, end) with page read-ahead: each thread takes as many as the others.
 
         Second-order steps have pages that are not known before; their threads wait for these.
         """
         cdef bint second_order = walk.p != 1.0 or walk.q != 1.0
         cdef int lanes = max(num_threads, 4) if second_order else num_threads, lane
         cdef uint64_t corrupt = 0
-        lanes = min(lanes, n // GZ_AHEAD_BLOCK) if gz_may_use_threads() else 1
+        cdef int64_t n = end - begin
+        lanes = max(1, min(lanes, n // GZ_AHEAD_BLOCK)) if gz_may_use_threads() else 1
         cdef unsigned char[::1] picks = _picks(n), scratch = _picks(n)
         cdef unsigned char[::1] pages = _picks(2 * lanes * GZ_AHEAD_BLOCK * GZ_AHEAD_PAGES)
         cdef unsigned char[::1] states = empty(
             n * sizeof(gz_walker_state) if second_order else 1, np.uint8)
         if second_order:
-            walks.states = <gz_walker_state *> &states[0]
+            walks.states, walks.first_state = <gz_walker_state *> &states[0], begin
         for lane in prange(lanes, nogil=True, num_threads=lanes, schedule="static"):
             corrupt += _walk_lane(&self.mapping.c, &self.c, walk, walks, to_user, trust_mincore,
                                   <gz_pick *> &pages[0]
                                   + 2 * lane * GZ_AHEAD_BLOCK * GZ_AHEAD_PAGES,
-                                  <gz_pick *> &picks[0], <gz_pick *> &scratch[0],
-                                  n * lane // lanes, n * (lane + 1) // lanes)
+                                  <gz_pick *> &picks[0] + n * lane // lanes,
+                                  <gz_pick *> &scratch[0] + n * lane // lanes,
+                                  begin + n * lane // lanes, begin + n * (lane + 1) // lanes)
         return corrupt
 
     def negative_counts(self, const int64_t[::1] nodes, const int64_t[::1] others,

@@ -31,7 +31,8 @@ typedef struct gz_walks {
     int64_t length;
     const gz_pick *picks;    /* or NULL */
     int64_t from, to;        /* 0 and length without picks */
-    gz_walker_state *states; /* of second-order walks with picks, by walk; else NULL */
+    gz_walker_state *states; /* of second-order walks with picks, from first_state on; else NULL */
+    int64_t first_state;
 } gz_walks;
 
 static inline int64_t gz_walk_number(const gz_walks *walks, int64_t i)
