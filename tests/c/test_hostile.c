@@ -99,6 +99,39 @@ static uint64_t walk(double p, double q, bool weighted)
     return corrupt;
 }
 
+/* The same batch, whose topology is requested for so many nodes at once. */
+static void sample_in_parts(one_type *one, const gz_seeds *seeds, const gz_batch *expected,
+                            int64_t part)
+{
+    const gz_mapping memory = {.base = (unsigned char *)4096, .size = UINT64_MAX / 2, .fd = -1};
+    const gz_hop_readahead readahead = {.mapping = &memory, .mode = GZ_WILLNEED_ONLY_COUNT};
+    const gz_edge_list *edges = &expected->edges[0];
+    gz_batch batch;
+    gz_batch_init(&batch);
+    batch.ahead = part;
+    one->edge_type.readahead = &readahead;
+    CHECK_EQ(gz_batch_sample(&batch, &one->plan, seeds, &err), GZ_OK);
+    one->edge_type.readahead = NULL;
+    size_t bytes = (size_t)edges->count * sizeof *edges->sources;
+    if (CHECK_EQ(batch.edges[0].count, edges->count)) {
+        CHECK_EQ(memcmp(batch.edges[0].sources, edges->sources, bytes), 0);
+        CHECK_EQ(memcmp(batch.edges[0].targets, edges->targets, bytes), 0);
+    }
+    CHECK_EQ(batch.edges[0].corrupt, edges->corrupt);
+    gz_batch_free(&batch);
+}
+
+TEST(less_is_requested_at_once_after_page_faults)
+{
+    CHECK_EQ(gz_ahead_adapted(4096, 4096, 4096, 0), 4096);
+    CHECK_EQ(gz_ahead_adapted(4096, 4096, 4096, 1000), 2048);
+    CHECK_EQ(gz_ahead_adapted(2048, 4096, 4096, 100), 2048); /* neither few nor many */
+    CHECK_EQ(gz_ahead_adapted(2048, 4096, 4096, 10), 4096);
+    CHECK_EQ(gz_ahead_adapted(3000, 4096, 4096, 10), 3000); /* not beyond the most */
+    CHECK_EQ(gz_ahead_adapted(64, 4096, 4096, 4096), 64);
+    CHECK_EQ(gz_ahead_adapted(4096, 4096, 10, 10), 4096); /* too few to tell */
+}
+
 static uint64_t sample_batch(void)
 {
     const int64_t fanouts[] = {5, 5};
@@ -109,6 +142,8 @@ static uint64_t sample_batch(void)
     gz_batch_init(&batch);
     CHECK_EQ(gz_batch_sample(&batch, &one.plan, &seeds, &err), GZ_OK);
     uint64_t corrupt = batch.edges[0].corrupt;
+    for (int64_t part = 1; part <= 4; part++)
+        sample_in_parts(&one, &seeds, &batch, part);
     gz_batch_free(&batch);
     return corrupt;
 }
