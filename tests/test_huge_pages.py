@@ -94,6 +94,7 @@ def test_a_dropped_dataset_ends_the_thread(folder):
 
 def shortfall(folder, match):
     """What is missing after all was tried, of which there is a warning; samples are made."""
+
     def opened():
         ds = gz.open(folder, topology="huge")
         ds.huge_topology.wait()
