@@ -132,7 +132,7 @@ static gz_code sample_edge_type(gz_batch *batch, const gz_plan *plan, int number
     if (code != GZ_OK)
         return code;
     batch->offsets[0] = before;
-    uint64_t faults = gz_major_faults();
+    uint64_t faults = edge_type->readahead != NULL ? gz_major_faults() : 0;
     code = read_ahead(&s, edge_type, 0, count, err);
     for (int64_t i = 0, ahead = batch->ahead; i < count && code == GZ_OK; i += ahead) {
         int64_t end = i + ahead < count ? i + ahead : count;

@@ -113,7 +113,6 @@ def test_where_the_kernel_keeps_small_pages(folder, monkeypatch):
 
 
 def test_where_memory_is_short(folder, monkeypatch):
-    monkeypatch.setattr(huge_pages, "_STEP_BYTES", 1 << 20)
     monkeypatch.setattr(huge_pages, "_is_kept", lambda mapping, num_bytes: False)
     assert "is short" in shortfall(folder, "takes back")
 

@@ -120,7 +120,9 @@ def _load(mapping: _core.Mapping, is_stopped: Callable[[], bool]) -> str | None:
                     each.advise("populate", begin, length)
                 if is_stopped():
                     return None
-                if number % _STEPS_BEFORE_LOOK == 0 and not _is_kept(mapping, begin + length):
+                is_last = begin + length == mapping.size
+                looks = is_last or number % _STEPS_BEFORE_LOOK == 0
+                if looks and not _is_kept(mapping, begin + length):
                     return "memory is short, and the kernel takes back what was read first"
             if huge_bytes(mapping) >= _ENOUGH * mapping.size:
                 return None
