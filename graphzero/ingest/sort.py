@@ -339,7 +339,7 @@ class EdgeSorter:
             order = sort_stably(keys)
             payload = tuple(array[order] for array in payload)
         else:
-            keys.sort()  # NumPy sorts plain integers with vector instructions
+            sort_keys(keys, None, available_processors())
         self._last = keys, payload
 
     def spill(self) -> None:
@@ -412,7 +412,7 @@ class EdgeSorter:
         if len(pieces) == 1:
             return keys, pieces[0][1]
         if not self._payload:
-            keys.sort()
+            sort_keys(keys, None, available_processors())
             return keys, ()
         order = sort_stably(keys)
         columns = zip(*(piece[1] for piece in pieces), strict=True)
