@@ -101,8 +101,11 @@ def test_every_program_ends(folder, strategy):
             assert outcome["code"] is not None, (name, outcome)
             continue
         assert outcome["code"] == OF_WORKERS[ending], (name, outcome)
-        if ending == "killed worker":  # torch's error may be about the other one, which it ends
-            assert "Traceback" in output, (name, outcome)
+        if ending == "killed worker":
+            # The error may be about the other worker, which torch ends. That the first has died may
+            # reach torch while Python prints a lost connection to it: then even the first line of
+            # the traceback can be missing (6 of 150 plain DataLoaders).
+            assert "Error" in output, (name, outcome)
             continue
         assert "Exception ignored" not in output, (name, outcome)
         assert output.count("Traceback") == (ending in ("exception", "interrupt")), (name, outcome)
