@@ -2,7 +2,8 @@
 
 cdef enum:
     WALKED_AHEAD_FROM = 65536  # walkers: fewer do not keep the disk busy between two steps
-    WALKED_AT_ONCE = 1 << 20   # of them: each takes up to 64 bytes meanwhile
+    WALKED_AT_ONCE = 1 << 20   # of them: each takes up to 64 bytes meanwhile,
+    BYTES_OF_A_WALKER = 512    # of the file: where memory has no room for it, it has little for them
     WAITING_WALKERS = 64       # threads
     LEAST_WALKERS = 8          # of each thread
 
@@ -171,6 +172,8 @@ cdef class CSR:
         others, whose page faults wait for the disk together.
         """
         cdef int64_t n = start.shape[0], i, begin, end, each
+        cdef int64_t at_once = max(WALKED_AHEAD_FROM, min(
+            WALKED_AT_ONCE, <int64_t> self.mapping.c.size // BYTES_OF_A_WALKER))
         cdef uint64_t corrupt = 0
         cdef int missing = 0
         cdef int threads = num_threads if gz_may_use_threads() else 1
@@ -195,8 +198,8 @@ cdef class CSR:
                 # page faults that read around their page would drop what is needed
                 self.mapping.advise("random")
             if n >= WALKED_AHEAD_FROM and missing >= GZ_LOOKS // 4:
-                for begin in range(0, n, WALKED_AT_ONCE):
-                    end = min(begin + WALKED_AT_ONCE, n)
+                for begin in range(0, n, at_once):
+                    end = min(begin + at_once, n)
                     corrupt += self._walk_ahead(&walk, &walks, begin, end, threads, to_user,
                                                 trust_mincore)
                 to_user, n = False, 0
