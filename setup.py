@@ -9,6 +9,8 @@ GRAPHZERO_NO_OPENMP=1
     Build the serial version even where the compiler has OpenMP.
 GRAPHZERO_NO_URING=1
     Build without io_uring, which is built in wherever the headers of the Linux kernel have it.
+GRAPHZERO_ABI3=1
+    One extension for Python 3.11 and all later ones, as wheels have it: through the stable ABI.
 GRAPHZERO_CFLAGS, GRAPHZERO_LDFLAGS
     Appended to the compiler's and the linker's options (the sanitizer builds use them).
 """
@@ -27,6 +29,10 @@ from setuptools.command.build_ext import build_ext
 
 if sys.platform == "win32":
     raise SystemExit("graphzero does not build on Windows: it needs mmap and madvise (use WSL 2).")
+
+# The oldest Python whose stable ABI has buffers.
+ABI3 = os.environ.get("GRAPHZERO_ABI3") == "1" and sys.version_info >= (3, 11)
+ABI3_MACROS = [("Py_LIMITED_API", "0x030B0000"), ("CYTHON_LIMITED_API", "1")] if ABI3 else []
 
 OPENMP_PROBE = """
 #include <omp.h>
@@ -98,7 +104,8 @@ class BuildExtension(build_ext):
             *extra_compile,
         ]
         ext.extra_link_args = [*openmp_link, *extra_link]
-        ext.define_macros = [*openmp_macros, *([("GZ_NO_URING", "1")] * no_uring)]
+        no_uring_macros = [("GZ_NO_URING", "1")] * no_uring
+        ext.define_macros = [*openmp_macros, *no_uring_macros, *ABI3_MACROS]
         self._record_options(ext)
         super().build_extension(ext)
 
@@ -134,7 +141,9 @@ setup(
             ],
             include_dirs=["include"],
             libraries=["pthread", "m"],
+            py_limited_api=ABI3,
         )
     ],
     cmdclass={"build_ext": BuildExtension},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if ABI3 else {},
 )

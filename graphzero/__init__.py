@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 try:
     from graphzero import _core
 except ImportError as error:
-    raise ImportError(
-        "graphzero's compiled core is missing. If you are in the source folder, its graphzero/ "
-        "shadows the installed package: run from another folder, or compile it here with "
-        "'pip install -e .'"
-    ) from error
+    from graphzero.openmp import load_for
+
+    load_for(error)
+    from graphzero import _core
 
 from graphzero.errors import FormatError
 from graphzero.graph.dataset import Dataset, TypedDataset, open_dataset
@@ -60,7 +59,7 @@ if TYPE_CHECKING:
     from graphzero.training.graphsage import GraphSAGE
     from graphzero.training.infer import infer
 
-__version__ = "1.0.0.dev0"
+__version__ = "1.0.0rc1"
 
 open = open_dataset
 

@@ -18,9 +18,9 @@ ROOT = Path(__file__).resolve().parents[1]
 # Code lines and files of each package, about: docs/tour.md walks through them. What scripts for PyG
 # do on the second day has raised them by 500 lines and 3 files, inference by 765 and 4, walks by
 # 156 and 1, split edges by 190 and 1, later attributes and edges by 1,000 and 4, remote stores
-# by 450 and 3, Ray by 90 and 1, huge pages by 100 and 1.
+# by 450 and 3, Ray by 90 and 1, huge pages by 100 and 1, a release by 60 and 1.
 BUDGETS = {
-    "(front)": (476, 8),
+    "(front)": (510, 9),
     "store": (1410, 9),
     "graph": (1106, 5),
     "sampling": (830, 6),
@@ -31,7 +31,7 @@ BUDGETS = {
     "pyg": (600, 6),
     "report": (1579, 8),
     "training": (1084, 7),
-    "commands": (1100, 16),
+    "commands": (1130, 16),
 }
 SLACK = 1.1
 MODULES_OF_A_CSV = 20
@@ -91,10 +91,10 @@ def sizes() -> list[Size]:
     python = _python("graphzero")
     words = sum(len(page.read_text().split()) for page in _pages())
     found = [
-        Size("Python in graphzero/", code_lines(iter(python)), 19_740),
+        Size("Python in graphzero/", code_lines(iter(python)), 19_800),
         Size("files of graphzero/", len(python), 129),
         Size("Cython and C", code_lines(iter(_compiled())), 7_100),
-        Size("tests/", code_lines(iter(_tests())), 23_300),
+        Size("tests/", code_lines(iter(_tests())), 23_500),
         Size("benchmarks/", code_lines(iter(_python("benchmarks"))), 3_450),
         Size("files of benchmarks/", len(_python("benchmarks")), 19),
         Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 31_750),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
+import psutil
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -280,6 +282,23 @@ def test_info_of_one_file(data, inputs, name, capfd):
     assert out.startswith(f"{path}\n")
     assert ("num_nodes: 20" if name == "graph.gl" else "rows: shape=20 x 4, dtype=float32") in out
     assert f"{name}: " in out
+
+
+def test_info_of_the_system(data, capfd, monkeypatch):
+    monkeypatch.chdir(data)
+    assert run("info", "--system") == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[0] == "system"
+    assert f"graphzero={gz.__version__}" in lines[1]
+    assert f"numpy={np.__version__}" in lines[1]
+    assert any(line.startswith("  free_bytes: ") and line.endswith("B") for line in lines)
+    assert run("info", "--system", "--json", data) == 0
+    content = json.loads(capfd.readouterr().out)
+    assert content["memory_bytes"] == psutil.virtual_memory().total
+    assert content["io_uring"]
+    assert content["versions"]["python"] == platform.python_version()
+    assert run("info") == 1
+    assert "--system" in capfd.readouterr().err
 
 
 # --- as a program

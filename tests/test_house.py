@@ -18,6 +18,7 @@ PACKAGE = ROOT / "graphzero"
 ROOMS = (
     "errors",
     "units",
+    "openmp",
     "_core",
     "store",
     "ingest",

@@ -4,6 +4,7 @@ import resource
 
 import numpy as np
 import pytest
+from peak_memory import peak_of
 
 import graphzero as gz
 
@@ -68,6 +69,23 @@ def test_walks_beyond_memory_are_those_in_memory(folder, options):
         few = ds.graph.random_walk(start[:3000], 3, seed=3, **options)
         np.testing.assert_array_equal(walks[:3000], few)
     assert (walks[:, 1] >= 0).mean() > 0.5
+
+
+MANY_WALKS = """
+with gz.open(sys.argv[1]) as ds:
+    ds.graph.mapping.advise("random")
+    ds.graph.mapping.advise(sys.argv[2])
+    ds.graph.random_walk(np.arange(1 << 19) % 1000, 1, p=0.5)
+"""
+
+
+def test_memory_for_walkers_follows_the_file(folder, tmp_path):
+    cold(folder).close()
+    imports = "import numpy as np\nimport graphzero as gz"
+    ahead, plain = (
+        peak_of(tmp_path, imports, MANY_WALKS, folder, advice) for advice in ("release", "populate")
+    )
+    assert ahead - plain < 16e6  # 64 bytes for each of the walkers would be 34 MB
 
 
 def test_more_walks_than_step_together(folder):

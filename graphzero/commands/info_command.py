@@ -1,16 +1,18 @@
-"""``graphzero info``: one description, printed as JSON or as indented lines of the same names."""
+"""``graphzero info``: a dataset, a file or the machine, as JSON or lines of the same names."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import platform
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import graphzero
 from graphzero import _core
 from graphzero.commands.parsing import add_option, describe_direction
 from graphzero.graph.dataset import Dataset, open_dataset
@@ -18,36 +20,48 @@ from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import EdgeTypeGraph, Graph
 from graphzero.graph.stores import EdgeStore, NodeStore
 from graphzero.graph.user_input import NodeTexts
+from graphzero.io.memory import available_memory, shared_memory_bytes
 from graphzero.io.prefetch import Prefetch, suitable_memory
 from graphzero.packs.pack_file import OPTIONS, Pack, open_parts, source_name
+from graphzero.report.readings import installed_versions, read_group
 from graphzero.store.format import DTYPES, FLAG_TYPED, dtype_name, read_header
 from graphzero.store.manifest import EdgeChanges, Manifest, read_manifest
 from graphzero.store.mapped_file import resident_bytes
+from graphzero.store.tuning_file import this_machine
 from graphzero.units import format_bytes
 
-HELP = "describe a dataset or a file, and say how much of it is in the page cache"
+HELP = "describe a dataset or a file, and how much of it is in the page cache; or this machine"
 EXAMPLES = """\
   graphzero info data/
   graphzero info data/graph.gl
   graphzero info data/ --json
+  graphzero info --system
 """
 _IN_BYTES = ("bytes", "page_cache", "memory_limit", "available")  # ends of names
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds its options."""
-    add_option(parser, "path", "a dataset folder, a .gl, .gd or .npy file")
+    add_option(parser, "path", "a dataset folder, a .gl, .gd or .npy file", nargs="?", default=None)
+    add_option(
+        parser,
+        "--system",
+        "describe this machine, and the disk of PATH or of this folder, for a report of a problem",
+    )
     add_option(parser, "--json", "print the description as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints the description, as text or as JSON."""
-    content = _describe(args.path)
+    if args.path is None and not args.system:
+        raise ValueError("name a dataset or a file, or ask for --system")
+    path = args.path or "."
+    content = _system(path) if args.system else _describe(path)
     if args.json:
         print(json.dumps(content, indent=2))
     else:
-        del content["path"]
-        print("\n".join([args.path, *_lines(content)]))
+        title = "system" if args.system else content.pop("path")
+        print("\n".join([title, *_lines(content)]))
     return 0
 
 
@@ -193,6 +207,31 @@ def _files(paths: Iterable[str | os.PathLike[str]]) -> list[dict[str, Any]]:
         ]
         found.append({"name": os.path.basename(path), **file, "sections": listed})
     return found
+
+
+# --- the machine
+
+
+def _system(folder: str) -> dict[str, Any]:
+    """What a report of a problem must say: versions, the machine, and the disk of a folder."""
+    here, disk, group = this_machine(folder), os.statvfs(folder), read_group()
+    huge = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    return {
+        "versions": {**installed_versions(), "graphzero": graphzero.__version__},
+        "system": f"{platform.system()} {platform.release()}",
+        "c_library": " ".join(platform.libc_ver()) or None,
+        "cpu": here.cpu,
+        "cores": here.cores,
+        "memory_bytes": here.memory,
+        "memory_available": available_memory(),
+        "group_memory_limit": None if group is None else group.limit,
+        "shared_memory_bytes": shared_memory_bytes(),
+        "disk": here.disk,
+        "file_system": here.file_system,
+        "free_bytes": disk.f_bavail * disk.f_frsize,
+        "io_uring": _core.uring_refusal() or "works",
+        "huge_pages": huge.read_text().strip() if huge.exists() else None,
+    }
 
 
 # --- as text
