@@ -94,10 +94,10 @@ def sizes() -> list[Size]:
         Size("Python in graphzero/", code_lines(iter(python)), 19_800),
         Size("files of graphzero/", len(python), 129),
         Size("Cython and C", code_lines(iter(_compiled())), 7_100),
-        Size("tests/", code_lines(iter(_tests())), 23_500),
+        Size("tests/", code_lines(iter(_tests())), 23_600),
         Size("benchmarks/", code_lines(iter(_python("benchmarks"))), 3_450),
         Size("files of benchmarks/", len(_python("benchmarks")), 19),
-        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 31_750),
+        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 33_600),
     ]
     for package, (lines, files) in BUDGETS.items():
         here = [path for path in python if _package_of(path) == package]
