@@ -278,7 +278,9 @@ def make_plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
 
 def _plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
     in_use = estimate.bytes_of_whole_batches + ITERATION_BYTES
-    fits = estimate.features + estimate.topology + estimate.labels + in_use <= estimate.available
+    # Where nothing was left alone, the kernel would drop pages and read around each fault.
+    usable = int(estimate.available * (1 - _SLACK))
+    fits = estimate.features + estimate.topology + estimate.labels + in_use <= usable
     strategy, reason = _choose(prefetch, estimate, fits)
     requested = min(_requested(prefetch, estimate, strategy), estimate.features)
     reserve, memory = _divide(prefetch, estimate, strategy, requested)
