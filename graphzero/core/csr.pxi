@@ -3,7 +3,7 @@
 cdef enum:
     WALKED_AHEAD_FROM = 65536  # walkers: fewer do not keep the disk busy between two steps
     WALKED_AT_ONCE = 1 << 20   # of them: each takes up to 64 bytes meanwhile,
-    BYTES_OF_A_WALKER = 512    # of the file: where memory has no room for it, it has little for them
+    BYTES_OF_A_WALKER = 512    # of the file: memory without room for it has little for them
     WAITING_WALKERS = 64       # threads
     LEAST_WALKERS = 8          # of each thread
 
