@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 import recordings
+from browsers import in_a_browser, open_browser
 
 from graphzero.report.page import write_page
 
 pytest.importorskip("matplotlib")
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DRIVER = shutil.which("chromedriver")
-pytestmark = [
-    pytest.mark.no_asan,  # another program does the work
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
-    pytest.mark.skipif(DRIVER is None, reason="chromedriver (chromium-driver) is not installed"),
-]
+pytestmark = [pytest.mark.no_asan, in_a_browser]  # another program does the work
 
 
-def test_pages_are_drawn_without_errors(tmp_path, monkeypatch):
-    monkeypatch.setenv("SE_OFFLINE", "true")  # selenium looks for no other driver
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(CHROMIUM)
-    for name in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "disable-gpu"):
-        options.add_argument(f"--{name}")
-    # what the page's policy refuses, such as any request, is an error in this log
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = webdriver.chrome.service.Service(str(DRIVER))
-    with webdriver.Chrome(options=options, service=service) as browser:
+def test_pages_are_drawn_without_errors(tmp_path):
+    # what the page's policy refuses, such as any request, is an error in the browser's log
+    with open_browser() as browser:
         for name, make in recordings.RECORDINGS.items():
             path = tmp_path / f"{name}.html"
             write_page(path, make())

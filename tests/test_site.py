@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import threading
+import time
 from functools import partial
 from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from browsers import in_a_browser, open_browser
 
 import graphzero as gz
 
 pytest.importorskip("mkdocs")
 pytest.importorskip("mkdocstrings")
 ROOT = Path(__file__).resolve().parents[1]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DRIVER = shutil.which("chromedriver")
 pytestmark = [pytest.mark.extended, pytest.mark.no_asan]
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
 
@@ -96,18 +95,9 @@ class SilentHandler(SimpleHTTPRequestHandler):
         """Of a request."""
 
 
-@pytest.mark.skipif(CHROMIUM is None or DRIVER is None, reason="chromium, chromedriver are missing")
-def test_pages_are_read_on_a_phone_by_day_and_by_night(site, address, monkeypatch):
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    monkeypatch.setenv("SE_OFFLINE", "true")  # selenium looks for no other driver
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(CHROMIUM)
-    for name in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "disable-gpu"):
-        options.add_argument(f"--{name}")
-    service = webdriver.chrome.service.Service(str(DRIVER))
-    with webdriver.Chrome(options=options, service=service) as browser:
+@in_a_browser
+def test_pages_are_read_on_a_phone_by_day_and_by_night(site, address):
+    with open_browser() as browser:
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
         for path in sorted(set(site.glob("*.html")) - {site / "404.html"}):
             browser.get(f"{address}/{path.name}")
@@ -124,4 +114,7 @@ def test_pages_are_read_on_a_phone_by_day_and_by_night(site, address, monkeypatc
         assert bright["light"] > 600 > 200 > bright["dark"]
         browser.get(f"{address}/index.html?q=node2vec")
         found = "return document.querySelectorAll('.md-search-result__item').length"
-        WebDriverWait(browser, 60).until(lambda _: browser.execute_script(found) > 1)
+        end = time.monotonic() + 60
+        while browser.execute_script(found) < 2:
+            assert time.monotonic() < end, "the search finds nothing"
+            time.sleep(0.1)
