@@ -43,10 +43,6 @@ int main(void) {
     return threads >= 1 ? 0 : 1;
 }
 """
-PAUSE_PROBE = """
-#include <omp.h>
-int main(void) { return omp_pause_resource_all(omp_pause_hard) == 0 ? 0 : 1; }
-"""
 # What a compiler may want to hear: gcc and Linux clang, then Apple's clang with Homebrew's libomp.
 OPENMP_FLAGS = [
     (["-fopenmp"], ["-fopenmp"]),
@@ -77,22 +73,21 @@ def compiles_and_runs(source, compile_args, link_args):
 
 
 def openmp_options():
-    """Compiler options, linker options and macros of the OpenMP build; empty for a serial one."""
+    """Compiler options and linker options of the OpenMP build; empty for a serial one."""
     if os.environ.get("GRAPHZERO_NO_OPENMP") == "1":
-        return [], [], []
+        return [], []
     for compile_args, link_args in OPENMP_FLAGS:
         if compiles_and_runs(OPENMP_PROBE, compile_args, link_args):
-            can_pause = compiles_and_runs(PAUSE_PROBE, compile_args, link_args)
-            return compile_args, link_args, [("GZ_HAVE_OMP_PAUSE", "1")] if can_pause else []
+            return compile_args, link_args
     print("graphzero: no working OpenMP found, building the serial version", file=sys.stderr)
-    return [], [], []
+    return [], []
 
 
 class BuildExtension(build_ext):
     """``build_ext`` that probes the compiler, and builds anew when the options have changed."""
 
     def build_extension(self, ext):
-        openmp_compile, openmp_link, openmp_macros = openmp_options()
+        openmp_compile, openmp_link = openmp_options()
         no_uring = os.environ.get("GRAPHZERO_NO_URING") == "1"
         native = ["-march=native"] if os.environ.get("GRAPHZERO_NATIVE") == "1" else []
         extra_compile = shlex.split(os.environ.get("GRAPHZERO_CFLAGS", ""))
@@ -105,7 +100,7 @@ class BuildExtension(build_ext):
         ]
         ext.extra_link_args = [*openmp_link, *extra_link]
         no_uring_macros = [("GZ_NO_URING", "1")] * no_uring
-        ext.define_macros = [*openmp_macros, *no_uring_macros, *ABI3_MACROS]
+        ext.define_macros = [*no_uring_macros, *ABI3_MACROS]
         self._record_options(ext)
         super().build_extension(ext)
 

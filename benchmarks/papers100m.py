@@ -202,10 +202,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def shown(figure: float | None) -> str:
+    """Three digits or more."""
+    return "" if figure is None else f"{figure:,.0f}" if figure >= 1000 else f"{figure:.3g}"
+
+
 def report(options: argparse.Namespace, found: dict[str, Any]) -> str:
     """Conditions, a row for each stage, and the prediction."""
     done, whole, tenth = found["done"], f"{options.fraction:g}", f"{options.fraction / 10:g}"
-    cells = [[f"{one[key]:,.4g}" if key in one else "" for key in SHOWN] for one in done.values()]
+    cells = [[shown(one.get(key)) for key in SHOWN] for one in done.values()]
     rows = [["stage", *SHOWN], *([name, *row] for name, row in zip(done, cells, strict=True))]
     about = (
         f"{options.fraction:.0%} of {NODES:,} nodes and {EDGES:,} edges, {COLUMNS} "

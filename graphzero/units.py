@@ -1,10 +1,12 @@
-"""Arguments of users: sizes as text, counts, processors, addresses, and former names."""
+"""What users give and see: sizes as text, counts, processors, addresses, names, HTML tables."""
 
 from __future__ import annotations
 
+import html
 import operator
 import os
 import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 MOST_COUNT = (1 << 63) - 1  # as the core counts
@@ -23,6 +25,29 @@ def format_bytes(count: int) -> str:
         size, unit = size / 1000, unit + 1
     decimals = 1 if unit > 0 and size < 9.95 else 0
     return f"{size:.{decimals}f} {_STEPS[unit]}"
+
+
+def printable(value: object) -> str:
+    """A text whose invisible characters stand as escapes."""
+    text = str(value)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def escaped(value: object) -> str:
+    """A text that HTML shows as it is."""
+    return html.escape(printable(value), quote=True)
+
+
+def html_table(rows: Iterable[Sequence[object]], header: Sequence[str] = ()) -> str:
+    """A table of HTML, for pages and notebooks; nothing in its cells is taken for markup.
+
+    A column without any text is left out, with its header.
+    """
+    cells = [[escaped(each) for each in row] for row in rows]
+    shown = [at for at, column in enumerate(zip(*cells, strict=True)) if any(column)]
+    lines = [[f"<th>{escaped(header[at])}</th>" for at in shown]] if header else []
+    lines += [[f"<td>{row[at]}</td>" for at in shown] for row in cells]
+    return "<table>\n" + "\n".join(f"<tr>{''.join(line)}</tr>" for line in lines) + "\n</table>"
 
 
 def parse_size(size: int | str, what: str) -> int:

@@ -18,14 +18,14 @@ ROOT = Path(__file__).resolve().parents[1]
 # Code lines and files of each package, about: docs/tour.md walks through them. What scripts for PyG
 # do on the second day has raised them by 500 lines and 3 files, inference by 765 and 4, walks by
 # 156 and 1, split edges by 190 and 1, later attributes and edges by 1,000 and 4, remote stores
-# by 450 and 3, Ray by 90 and 1, huge pages by 100 and 1, a release by 60 and 1.
+# by 450 and 3, Ray by 90 and 1, huge pages by 100 and 1, a release by 110 and 1.
 BUDGETS = {
     "(front)": (510, 9),
     "store": (1410, 9),
-    "graph": (1106, 5),
+    "graph": (1126, 5),
     "sampling": (830, 6),
     "io": (1270, 8),
-    "loader": (2334, 11),
+    "loader": (2354, 11),
     "packs": (300, 2),
     "ingest": (5872, 25),
     "pyg": (600, 6),
@@ -91,13 +91,13 @@ def sizes() -> list[Size]:
     python = _python("graphzero")
     words = sum(len(page.read_text().split()) for page in _pages())
     found = [
-        Size("Python in graphzero/", code_lines(iter(python)), 19_800),
+        Size("Python in graphzero/", code_lines(iter(python)), 19_840),
         Size("files of graphzero/", len(python), 129),
-        Size("Cython and C", code_lines(iter(_compiled())), 7_100),
-        Size("tests/", code_lines(iter(_tests())), 23_600),
+        Size("Cython and C", code_lines(iter(_compiled())), 7_105),
+        Size("tests/", code_lines(iter(_tests())), 23_700),
         Size("benchmarks/", code_lines(iter(_python("benchmarks"))), 3_450),
         Size("files of benchmarks/", len(_python("benchmarks")), 19),
-        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 33_800),
+        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 34_300),
     ]
     for package, (lines, files) in BUDGETS.items():
         here = [path for path in python if _package_of(path) == package]

@@ -1,4 +1,4 @@
-"""The code of docs/coming-from-pyg.md, run as it is printed."""
+"""The code of docs/coming-from-pyg.md and docs/all-nodes.md, run as it is printed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from torch_geometric.nn import GraphSAGE, Node2Vec, to_hetero  # noqa: E402
 
 from graphzero.pyg import from_data  # noqa: E402
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "coming-from-pyg.md"
-BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+TEXT = "".join((DOCS / f"{page}.md").read_text() for page in ("coming-from-pyg", "all-nodes"))
+BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 # What the page leaves to the reader.
 NEEDED = {
     "# with PyG and pyg-lib": typing.WITH_PYG_LIB,

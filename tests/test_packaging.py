@@ -106,3 +106,18 @@ def test_a_serial_build_has_no_warnings_and_the_same_results(tmp_path: Path) -> 
     command = [sys.executable, "-m", "pytest", "-q", "tests/test_weighted.py"]
     command += ["-k", "any_weights or do_not_change"]  # naive twins
     subprocess.run(command, cwd=source, check=True, capture_output=True)
+
+
+def test_the_oldest_versions_are_those_that_are_tested() -> None:
+    requirements = pytest.importorskip("packaging.requirements")
+    tomllib = pytest.importorskip("tomllib")  # of Python 3.11
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [*project["optional-dependencies"]["report"]]
+    lines = (ROOT / ".ci" / "oldest.txt").read_text().splitlines()
+    tested = {line.partition("==")[0]: line.partition("==")[2] for line in lines}
+    for line in [*project["dependencies"], *extras]:
+        needed = requirements.Requirement(line)
+        least = requirements.Requirement(f"{needed.name}=={tested[needed.name]}").specifier
+        (bound,) = needed.specifier
+        assert bound.operator == ">=", line
+        assert least.contains(bound.version), (line, tested[needed.name])

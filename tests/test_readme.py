@@ -1,4 +1,4 @@
-"""The code of the README and of docs/typed.md, run as printed; and the links of all pages."""
+"""The code of the README, docs/typed.md and links.md, run as printed; links of all pages."""
 
 from __future__ import annotations
 
@@ -15,22 +15,6 @@ ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 
-# What the page leaves to the reader: a model, guarded as scripts with workers should be.
-MODEL = """
-import torch
-
-class Mean(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = torch.nn.Linear(6, 3)
-
-    def forward(self, x, edge_index):
-        gathered = torch.zeros_like(x).index_add_(0, edge_index[1], x[edge_index[0]])
-        return self.linear(x + gathered)
-
-model = Mean()
-"""
-
 
 def python_blocks(page):
     return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
@@ -46,10 +30,9 @@ def test_the_python_of_the_readme_runs_as_printed(tmp_path):
     np.save(tmp_path / "labels.npy", rng.integers(0, 3, 100))
     for name in ("train", "val", "test"):
         np.save(tmp_path / f"{name}_idx.npy", rng.permutation(100)[:30])
-    blocks = python_blocks(README)
-    assert len(blocks) == 2
+    (block,) = python_blocks(README)
     script = tmp_path / "script.py"
-    script.write_text("\n".join([blocks[0], MODEL, blocks[1], "print('loss', float(loss))"]))
+    script.write_text(f"{block}\nprint('loss', float(loss))")
     command = [sys.executable, str(script)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
@@ -73,6 +56,26 @@ def test_the_code_of_the_page_of_typed_graphs_runs(tmp_path, monkeypatch, capsys
     assert len(names["links"].dataset) == 2500
     drawn = next(iter(names["timed"]))["paper", "cites", "paper"]
     assert drawn.num_edges > 0  # the page's check of years is one of edges
+
+
+@pytest.mark.no_asan
+@pytest.mark.filterwarnings("ignore")
+def test_the_code_of_the_page_of_links_runs(tmp_path, monkeypatch, capsys):
+    torch = pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    rng, groups = np.random.default_rng(0), 6  # whose nodes are linked to each other only
+    source = rng.integers(0, 600, 20_000)
+    target = rng.integers(0, 100, source.size) * groups + source % groups
+    pairs = "".join(f"{one},{other}\n" for one, other in zip(source, target, strict=True))
+    (tmp_path / "edges.csv").write_text("src,dst\n" + pairs)
+    np.save(tmp_path / "features.npy", np.eye(groups, dtype=np.float32)[np.arange(600) % groups])
+    torch.manual_seed(0)
+    names: dict[str, object] = {}
+    for number, block in enumerate(python_blocks(ROOT / "docs" / "links.md")):
+        exec(compile(block, f"block {number} of links.md", "exec"), names)
+    shown = capsys.readouterr().out
+    assert float(re.search(r"right about ([\d.]+)", shown)[1]) > 0.7
+    assert float(re.search(r"MRR ([\d.]+)", shown)[1]) > 0.018
 
 
 def prose_of(page):

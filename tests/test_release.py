@@ -57,6 +57,14 @@ def test_without_openmp_of_the_system_torch_gives_its_own(tmp_path):
     assert done.stdout.split() == ["True", "False"], done.stderr
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="versions of symbols")
+def test_the_core_asks_for_no_later_openmp_than_older_torches_bring():
+    """Up to 2.6 theirs is of gcc 9 and OpenMP 4.5, and serves the core where torch comes first."""
+    asked = set(re.findall(rb"G?OMP_(\d\.\d)\0", Path(graphzero._core.__file__).read_bytes()))
+    assert b"1.0" in asked
+    assert max(asked) <= b"4.5"
+
+
 @pytest.mark.parametrize(
     ("message", "remedy"),
     [(MISSING, "install libgomp1"), ("No module named 'graphzero._core'", "pip install -e")],

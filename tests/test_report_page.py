@@ -12,7 +12,7 @@ import pytest
 import recordings
 
 import graphzero as gz
-from graphzero.report import page as page_module
+from graphzero import units
 from graphzero.report.page import POLICY, page_text, write_page
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -91,7 +91,7 @@ def test_texts_are_escaped():
     kinds = {tag for tag, _ in parsed.elements}
     assert kinds <= {tag for tag, _ in Parsed(page_of("out_of_core")[1]).elements}
     assert not any(name.startswith("on") for _, a in parsed.elements for name in a)
-    shown = page_module._plain(recordings.HOSTILE)
+    shown = units.printable(recordings.HOSTILE)
     assert shown.isprintable()
     assert shown in parsed.text_in("h1").replace("'\"'\"'", "'")
 

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from graphzero.commands.parsing import add_option, shows_progress
 from graphzero.graph.dataset import Dataset, open_dataset

@@ -172,7 +172,7 @@ cdef class CSR:
         others, whose page faults wait for the disk together.
         """
         cdef int64_t n = start.shape[0], i, begin, end, each
-        cdef int64_t at_once = max(WALKED_AHEAD_FROM, min(
+        cdef int64_t at_once = max(WALKED_AHEAD_FROM // 4, min(
             WALKED_AT_ONCE, <int64_t> self.mapping.c.size // BYTES_OF_A_WALKER))
         cdef uint64_t corrupt = 0
         cdef int missing = 0

@@ -47,7 +47,7 @@ from graphzero.store.manifest import (
     open_build,
 )
 from graphzero.store.mapped_file import ClosedAtExit
-from graphzero.units import is_url
+from graphzero.units import html_table, is_url
 
 _Part = TypeVar("_Part", NodeStore, EdgeStore)
 
@@ -520,6 +520,18 @@ class Dataset(Named, ClosedAtExit):
         names = [key if isinstance(key, str) else f"({', '.join(key)})" for key in shapes]
         lines = [f"{name}={{ {of} }}" for name, of in zip(names, shapes.values(), strict=True)]
         return "\n".join(["Dataset(", *(f"  {line}," for line in [*kept, *lines]), ")"])
+
+    def _repr_html_(self) -> str:
+        """A row for each attribute and split, for notebooks."""
+        rows = [
+            [key if isinstance(key, str) else ", ".join(filter(None, key)), *row]
+            for key, store in self._stores.items()
+            for row in store.table_rows()
+        ]
+        rows += [["", name, "", "", ""] for name in self.kept()]
+        return f"Dataset, neighbors={self.neighbors!r}\n" + html_table(
+            rows, ["type", "attribute", "shape", "dtype", "size"]
+        )
 
 
 TypedDataset = Dataset

@@ -327,6 +327,19 @@ class _Store(Named):
         sizes = ", ".join(f"{name}={len(ids)}" for name, ids in self._split_files().items())
         return [self._size, *found, *self.kept(), *([f"splits({sizes})"] if sizes else [])]
 
+    def table_rows(self) -> list[list[str]]:
+        """Name, shape, dtype and size of each attribute and split, in words."""
+        splits = {f"splits[{name!r}]": ids for name, ids in self._split_files().items()}
+        files = {**self.attributes, **splits}
+        return [
+            [self._size, "", "", ""],
+            *(
+                [name, str([*of.shape]), dtype_name(of.dtype), format_bytes(len(of) * of.row_bytes)]
+                for name, of in files.items()
+            ),
+            *([name, "", "", ""] for name in self.kept()),
+        ]
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._key!r}, {', '.join(self.shapes())})"
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any
 
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from graphzero.store.manifest import EDGES, EdgeType, Neighbors
 from graphzero.units import parse_size

@@ -6,7 +6,7 @@ To add another strategy: an entry in `STRATEGIES`, and a reader if it reads in a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from mmap import PAGESIZE
 from numbers import Real
 from typing import Any, TypeAlias
@@ -18,7 +18,7 @@ from graphzero import _core
 from graphzero.graph.features import FeatureStore, as_booleans
 from graphzero.graph.user_input import IdArray
 from graphzero.store.mapped_file import ResidentPrefix
-from graphzero.units import as_count, parse_size
+from graphzero.units import as_count, html_table, parse_size
 
 _ADVICE = ("normal", "random", "sequential")
 _MOST_THREADS = 4096  # MOST_IN_FLIGHT of `core/direct.pxi`
@@ -118,6 +118,11 @@ class Prefetch:
             return int(self.resident * total)
         assert not isinstance(self.resident, str)
         return self.resident
+
+    def _repr_html_(self) -> str:
+        """A row for each option, for notebooks."""
+        rows = [[each.name, getattr(self, each.name), each.default] for each in fields(self)]
+        return "Prefetch\n" + html_table(rows, ["option", "value", "default"])
 
     @property
     def readahead_limit_bytes(self) -> int:

@@ -25,6 +25,7 @@ from graphzero.io.row_io import RowKey
 from graphzero.loader.stats import BatchStats
 from graphzero.sampling.sampler import Subgraph, TypedSubgraph
 from graphzero.store.manifest import NODES, EdgeType
+from graphzero.units import html_table
 
 
 @dataclass(frozen=True)
@@ -79,12 +80,12 @@ class SampledBatch:
 class _Batch:
     """What mini-batches with and without types have in common: their tensors move together."""
 
-    def _holders(self) -> list[Any]:
-        """The objects whose attributes the tensors are."""
-        return [self]
+    def _holders(self) -> Mapping[Any, Any]:
+        """The objects whose attributes the tensors are, by type."""
+        return {"": self}
 
     def _apply(self, function: Callable[[Tensor], Tensor], *names: str) -> Self:
-        for holder in self._holders():
+        for holder in self._holders().values():
             for name, value in vars(holder).items():
                 if not names or name in names:
                     setattr(holder, name, _applied(function, value))
@@ -123,6 +124,24 @@ class _Batch:
     def clone(self) -> Self:
         """A copy of the batch with copies of its tensors."""
         return copy.copy(self)._apply(torch.clone)
+
+    def _repr_html_(self) -> str:
+        """A row for each attribute, for notebooks; of a tensor its shape and dtype."""
+        rows = [
+            [key if isinstance(key, str) else ", ".join(key), name, *_shown(value)]
+            for key, store in self._holders().items()
+            for name, value in store.to_dict().items()
+        ]
+        return f"{type(self).__name__}\n" + html_table(
+            rows, ["type", "attribute", "shape or value", "dtype"]
+        )
+
+
+def _shown(value: Any) -> tuple[object, str]:
+    """Of a tensor its shape and dtype; else the value."""
+    if isinstance(value, Tensor):
+        return [*value.shape], str(value.dtype).removeprefix("torch.")
+    return value, ""
 
 
 def _applied(function: Callable[[Tensor], Tensor], value: Any) -> Any:
@@ -468,8 +487,8 @@ class TypedMiniBatch(_Batch):
         """The attributes of all types, not copied."""
         return {key: store.to_dict() for key, store in self._stores.items()}
 
-    def _holders(self) -> list[Any]:
-        return list(self._stores.values())
+    def _holders(self) -> Mapping[Any, Any]:
+        return self._stores
 
     def clone(self) -> TypedMiniBatch:
         """A copy of the batch with copies of its tensors."""

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset

@@ -385,6 +385,13 @@ class Monitor:
         """The figures of `recording`; ``print`` shows them."""
         return summarize(self.recording)
 
+    def __repr__(self) -> str:
+        return "Monitor(not begun)" if self._recorder is None else str(self.summary)
+
+    def _repr_html_(self) -> str | None:
+        """The summary so far as a table, for notebooks."""
+        return None if self._recorder is None else self.summary._repr_html_()
+
     def watch(self, loader: Iterable[_T]) -> Iterable[_T]:
         """A loader that yields the same, and tells the monitor what the loop over it does.
 

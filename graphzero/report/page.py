@@ -7,13 +7,12 @@ images in it, so that their names and styles meet nothing else.
 from __future__ import annotations
 
 import base64
-import html
 import importlib.util
 import io
 import os
 import shlex
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,7 @@ from graphzero.report.summary import (
 )
 from graphzero.report.verdict import seconds_text
 from graphzero.store.atomic import write_atomically
-from graphzero.units import format_bytes
+from graphzero.units import escaped, format_bytes, html_table, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,39 +91,24 @@ def page_text(recording: Recording) -> str:
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{_escaped(POLICY)}">
+<meta http-equiv="Content-Security-Policy" content="{escaped(POLICY)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>graphzero: {_escaped(command[:60])}</title>
+<title>graphzero: {escaped(command[:60])}</title>
 <style>{STYLES}</style>
 </head>
 <body>
-<h1>{_escaped(command[:400])}</h1>
-<p class="when">{_escaped(recording.started)}, {_escaped(seconds_text(recording.seconds))}</p>
-<p class="verdict">{_escaped(summary.verdict.sentence)}</p>
-<p>{_escaped(summary.verdict.knob)}</p>
+<h1>{escaped(command[:400])}</h1>
+<p class="when">{escaped(recording.started)}, {escaped(seconds_text(recording.seconds))}</p>
+<p class="verdict">{escaped(summary.verdict.sentence)}</p>
+<p>{escaped(summary.verdict.knob)}</p>
 {figures}
 <h2>Figures</h2>
-{_table(rows)}
+{html_table(rows)}
 <h2>Conditions</h2>
-{_table(_conditions(recording))}
+{html_table(_conditions(recording))}
 </body>
 </html>
 """
-
-
-def _plain(value: object) -> str:
-    """A text whose invisible characters stand as escapes."""
-    text = str(value)
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _escaped(value: object) -> str:
-    return html.escape(_plain(value), quote=True)
-
-
-def _table(rows: Iterable[Sequence[object]]) -> str:
-    lines = ("".join(f"<td>{_escaped(value)}</td>" for value in row) for row in rows)
-    return "<table>\n" + "\n".join(f"<tr>{line}</tr>" for line in lines) + "\n</table>"
 
 
 def _bytes(count: float | None) -> str:
@@ -156,14 +140,14 @@ def _chart(name: str, title: str, draw: Callable[[Axes, Recording], str], of: Re
         try:
             caption = draw(axes, of)
         except _NothingKnown as reason:
-            return f"<p>unknown ({_escaped(reason)})</p>"
+            return f"<p>unknown ({escaped(reason)})</p>"
         image = io.BytesIO()
         with warnings.catch_warnings():  # the browser may have glyphs that matplotlib's font lacks
             warnings.filterwarnings("ignore", message="Glyph .* missing from")
             figure.savefig(image, format="svg", metadata={"Date": None, "Creator": None})
     content = base64.b64encode(image.getvalue()).decode()
-    picture = f'<img alt="{_escaped(title)}" src="data:image/svg+xml;base64,{content}">'
-    return f"{picture}\n<figcaption>{_escaped(caption)}</figcaption>"
+    picture = f'<img alt="{escaped(title)}" src="data:image/svg+xml;base64,{content}">'
+    return f"{picture}\n<figcaption>{escaped(caption)}</figcaption>"
 
 
 def _label(axes: Axes, unit: str) -> None:
@@ -224,7 +208,7 @@ def _draw_residency(axes: Axes, recording: Recording) -> str:
 
 
 def _strip_name(file: FileReading) -> str:
-    name = _plain(os.path.basename(file.path))
+    name = printable(os.path.basename(file.path))
     share = "unknown" if file.page_cache is None else f"{file.page_cache / file.size:.0%}"
     return f"{name[:30]}, {format_bytes(file.size)}, {share}"
 

@@ -15,7 +15,7 @@ from graphzero.loader.stats import BatchTotals
 from graphzero.report.recording import FORMAT, VERSION, FileReading, Reading, Recording
 from graphzero.report.verdict import Verdict, Workforce, find_verdict, seconds_text
 from graphzero.store.atomic import write_atomically
-from graphzero.units import format_bytes
+from graphzero.units import format_bytes, html_table
 
 UNKNOWN = "unknown"
 _LEFT, _WIDTH = 12, 100
@@ -96,6 +96,10 @@ class Summary:
     def __str__(self) -> str:
         """A table of about twenty lines."""
         return _aligned(summary_rows(self))
+
+    def _repr_html_(self) -> str:
+        """The same as a table, for notebooks."""
+        return html_table(summary_rows(self))
 
 
 def summarize(recording: Recording) -> Summary:

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from graphzero import _core
 from graphzero.errors import FormatError

@@ -410,7 +410,7 @@ def _bring(
     store: _Store, folder: Path, manifest: Manifest, progress: bool, check: bool
 ) -> list[_Copy]:
     """Fetches what is missing, and again what does not have its checksums."""
-    from tqdm import tqdm
+    from tqdm.auto import tqdm
 
     store.require_ranges()
     with _pool() as call:
@@ -495,7 +495,7 @@ def publish(
     FileNotFoundError
         If there is no dataset in the folder.
     """
-    from tqdm import tqdm
+    from tqdm.auto import tqdm
 
     require_local(path)
     store, folder = _Store(url, storage_options), Path(path)

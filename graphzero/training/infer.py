@@ -20,7 +20,7 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 import torch
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from graphzero.errors import FormatError
 from graphzero.graph.dataset import Dataset

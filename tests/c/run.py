@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WARNINGS = "-std=c11 -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Werror"
 SANITIZE = "-O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 SANITIZE_THREADS = "-O1 -fsanitize=thread -fno-omit-frame-pointer"
-OPENMP = "-fopenmp -DGZ_HAVE_OMP_PAUSE=1"
+OPENMP = "-fopenmp"
 NO_URING = "-DGZ_NO_URING=1"
 VALGRIND = "valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=definite"
 # allocator_may_return_null: running out of memory is a case that is tested
