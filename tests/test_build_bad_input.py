@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 
@@ -389,3 +390,16 @@ def test_a_file_vanishes(earlier, tmp_path, monkeypatch, suffix):
         gz.build(earlier, path)
     with gz.open(earlier) as ds:
         assert ds.num_edges == len(RANDOM)
+
+
+@pytest.mark.parametrize("columns", [None, "team"])
+def test_labels_are_not_among_the_features(tmp_path, columns):
+    people = tmp_path / "people.csv"
+    people.write_text("id,age,team\n0,30.5,1\n1,41.5,0\n")
+    labels = gz.Source(str(people), columns=columns)
+    build = functools.partial(gz.build, tmp_path / "data", np.array([[0], [1]]))
+    with pytest.raises(ValueError, match=r"people.csv: the columns of the labels are among.*Name"):
+        build(features=people, labels=labels)
+    if columns is not None:
+        with build(features=gz.Source(people, columns=["age"]), labels=labels) as ds:
+            assert (ds.features.shape, ds.labels.shape) == ((2, 1), (2,))

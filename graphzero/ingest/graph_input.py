@@ -5,6 +5,7 @@ A graph without types has the node type `NODES` and the edge type `EDGES`, and n
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,9 +19,10 @@ from graphzero.ingest.edges import EdgeInput, EdgeList, IdBound, open_edges
 from graphzero.ingest.id_map import MappedTable, NodeIds, split_nodes
 from graphzero.ingest.link_split import LinkSplit, link_splits
 from graphzero.ingest.merge import Merging, check_attributes, merge_options
-from graphzero.ingest.options import FOR_EDGES, BuildOptions, Source
+from graphzero.ingest.options import FOR_EDGES, BuildOptions, Source, as_source
 from graphzero.ingest.rows import Rows, check_attribute_name, open_attribute
 from graphzero.ingest.sources.table import MAX_NODES, Column, Table, checked_count, is_scipy
+from graphzero.ingest.sources.tables import is_table
 from graphzero.store.format import as_dtype, dtype_name
 from graphzero.store.manifest import (
     EDGE_TIME,
@@ -251,7 +253,22 @@ def _open_nodes(
             id_column=options.id_column,
             maps_ids=options.maps_ids,
         )
+    if "x" in found and "y" in found:
+        _check_labels(content, found["x"], found["y"])
     return NodeInput(found, splits, None if count is None else checked_count(count))
+
+
+def _check_labels(content: Mapping[str, Any], features: Rows, labels: Rows) -> None:
+    """Refuses labels among the features: a model would read them instead of learning them."""
+    one, other = (as_source(content[name]).value for name in ("x", "y"))
+    are_paths = isinstance(one, str | os.PathLike) and isinstance(other, str | os.PathLike)
+    is_same = os.fspath(one) == os.fspath(other) if are_paths else one is other
+    if is_same and is_table(one) and labels.columns <= features.columns:
+        raise ValueError(
+            f"{labels.name}: the columns of the labels are among those of the features. Name both: "
+            f"features=gz.Source(..., columns=['age', 'height']), labels=gz.Source(..., "
+            f"columns='team')"
+        )
 
 
 def open_node_attribute(

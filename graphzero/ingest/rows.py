@@ -113,6 +113,11 @@ class Rows:
         self._count: int | None = None
         self.num_ids = 0  # once they are counted
 
+    @property
+    def columns(self) -> set[int]:
+        """Those of the table that a row has."""
+        return {column.index for column in self._values}
+
     def count(self) -> int:
         """The number of rows, or the largest id + 1; may read all records, once."""
         if self._count is None and self.in_order:

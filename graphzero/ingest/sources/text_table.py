@@ -231,7 +231,7 @@ def _delimiter_of(lines: list[str]) -> str:
     return present[0] if present else ","
 
 
-def _is_header(cells: list[str], header: bool | str, strict: bool) -> bool:
+def _is_header(name: str, cells: list[str], header: bool | str, strict: bool) -> bool:
     if isinstance(header, bool):
         return header
     filled = [cell.strip() for cell in cells if cell.strip()]
@@ -252,8 +252,8 @@ def _is_header(cells: list[str], header: bool | str, strict: bool) -> bool:
     if any(is_source_name(cell) or is_target_name(cell) for cell in texts):
         return True
     raise ValueError(
-        f"the first line, {','.join(cells)!r:.80}, may be a header or an edge between texts: "
-        f"say header=True or header=False"
+        f"{name}: the first line, {','.join(cells)!r:.80}, may be a header or an edge between "
+        f"texts: say header=True or header=False, as in gz.Source(path, header=True)"
     )
 
 
@@ -329,7 +329,7 @@ class CsvTable(Table):
             records = list(csv_records(sample, self.delimiter))
         except csv.Error as error:
             raise ValueError(f"{path}, line {lines_above + 1} or soon after it: {error}") from None
-        named = _is_header(records[0], header, strict)
+        named = _is_header(self.name, records[0], header, strict)
         body = records[1:] if named else records
         self.names = tuple(name.strip() for name in records[0]) if named else None
         self.width = len(records[0])
