@@ -64,12 +64,13 @@ def test_a_typed_dataset_and_its_batch(tmp_path):
 
 def test_a_batch(dataset):
     batch = next(iter(gz.NeighborLoader(dataset, [2], np.array([0, 1]), batch_size=2)))
-    batch.note = "<script>"
+    batch.note, batch.long = "<script>", list(range(10_000))
     header, *rows = cells(batch)
     assert header == ["attribute", "shape or value", "dtype"]
     assert {row[0] for row in rows} == set(batch.keys())
     assert ["x", str([*batch.x.shape]), "float16"] in rows
     assert ["note", "&lt;script&gt;", ""] in rows
+    assert all(len(cell) <= 200 for row in rows for cell in row)
 
 
 def test_options_of_reading():

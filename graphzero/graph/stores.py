@@ -48,7 +48,7 @@ _INTERNAL = (
     *("all_edges", "deleted", "edge_type_of", "edges_at", "extras", "files"),
     *("have_extras", "is_hot", "is_in", "keeps_order_of", "kept", "mappings", "masks"),
     *("of_types", "order_identity", "require_unedited", "require_untyped", "shadowed", "shapes"),
-    *("split_named", "to_stored", "to_user", "warn_of_direction", "watched"),
+    *("split_named", "table_rows", "to_stored", "to_user", "warn_of_direction", "watched"),
 )
 _SPLIT_NAME = re.compile(r"(\w+)_(mask|idx|index)")
 _SEED_EDGES = re.compile(r"(\w+_)?edge_(index|label|label_index|label_time)")

@@ -138,10 +138,10 @@ class _Batch:
 
 
 def _shown(value: Any) -> tuple[object, str]:
-    """Of a tensor its shape and dtype; else the value."""
+    """Of a tensor its shape and dtype; else how the value begins."""
     if isinstance(value, Tensor):
         return [*value.shape], str(value.dtype).removeprefix("torch.")
-    return value, ""
+    return f"{value!s:.200}", ""
 
 
 def _applied(function: Callable[[Tensor], Tensor], value: Any) -> Any:
