@@ -287,6 +287,7 @@ def test_stats_of_batches_that_a_transform_replaces(dataset, steps, workers):
             *(ds, [4, 3], "train"),
             batch_size=50,
             num_workers=workers,
+            multiprocessing_context="fork" if workers else None,
             transform=lambda batch: SimpleNamespace(n_id=batch.n_id),
         )
         assert [batch.stats.num_seeds for batch in loader][:2] == [50, 50]

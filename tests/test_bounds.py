@@ -141,6 +141,7 @@ def test_a_collate_function_that_takes_long_is_bound_by_delivery(ds) -> None:
         _batches(ds, [2], gather=["y"]),
         batch_size=None,
         num_workers=1,
+        multiprocessing_context="fork",
         collate_fn=collate,
     )
     summary = _named("delivery", lambda: _run(loader, _nothing))

@@ -314,7 +314,7 @@ def test_the_program_trains_with_openmp_threads_that_sleep(data):
     spins = [line for line in done.stderr.splitlines() if "GOMP_SPINCOUNT" in line]
     if not spins:
         pytest.skip("this build has no OpenMP, or not GNU's")
-    assert spins[-1].strip() == "GOMP_SPINCOUNT = '0'"
+    assert spins[-1].strip().endswith("GOMP_SPINCOUNT = '0'")
 
 
 def test_a_reader_that_goes_away_is_no_error(data):

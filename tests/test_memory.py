@@ -138,6 +138,7 @@ def test_batches_that_do_not_fit_are_found_before_the_first_one(data, monkeypatc
             prefetch = gz.Prefetch(memory_limit=memory_limit)
             batches = gz.NeighborDataset(ds, fanouts=[5, 5], batch_size=1024, prefetch=prefetch)
             how = {"batch_size": None, "collate_fn": gz.Collate(ds), "num_workers": workers}
+            how["multiprocessing_context"] = "fork" if workers else None  # with what is pretended
             return next(iter(loaders.DataLoader(batches, **how))).batch_size
 
     needed = r"2 DataLoader workers with prefetch_factor=2 need [\d.]+ MB .*num_workers=0"

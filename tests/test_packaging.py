@@ -66,7 +66,7 @@ def test_a_source_distribution_has_every_file(tmp_path: Path) -> None:
     assert not any(name.endswith((".so", "_core.c")) for name in packed)
 
 
-PYTHONS = ("3.10", "3.11", "3.12", "3.13")  # as the README says
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")  # as the README says
 NEWER = {"Self", "Never", "Unpack", "LiteralString", "NotRequired", "Required", "assert_never"}
 NEWER |= {"assert_type", "override", "TypeVarTuple", "dataclass_transform", "StrEnum", "UTC"}
 

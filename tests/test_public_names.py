@@ -55,7 +55,7 @@ def test_signatures_are_stable(name: str, expected: str) -> None:
     assert (function.__module__, function.__qualname__) == ("graphzero.api", name)
     names = inspect.signature(function).parameters
     assert all(
-        re.search(rf"^    (.*, )?{name}(, .*)? : ", function.__doc__, re.M) for name in names
+        re.search(rf"^(.*, )?{name}(, .*)? : ", inspect.getdoc(function), re.M) for name in names
     )
 
 

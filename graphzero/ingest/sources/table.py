@@ -386,7 +386,8 @@ def reading(name: object, what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, MemoryError) and error.args:  # without: Python's parser, of a header
+        # Python's parser, of a header, gives no message, or since 3.12 this one
+        if isinstance(error, MemoryError) and error.args and "Parser" not in str(error):
             raise
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise OSError(error.errno, error.strerror, str(error.filename or name)) from None
