@@ -97,7 +97,7 @@ def sizes() -> list[Size]:
         Size("tests/", code_lines(iter(_tests())), 23_700),
         Size("benchmarks/", code_lines(iter(_python("benchmarks"))), 3_450),
         Size("files of benchmarks/", len(_python("benchmarks")), 19),
-        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 34_400),
+        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 34_800),
     ]
     for package, (lines, files) in BUDGETS.items():
         here = [path for path in python if _package_of(path) == package]
