@@ -561,14 +561,14 @@ def test_the_command(tmp_path, capsys):
     np.save(tmp_path / "more.npy", ROWS["x"][:2])
     (tmp_path / "edges.csv").write_text("src,dst\n0,1\n1,2\n")
     (tmp_path / "new.csv").write_text("src,dst\n41,0\n0,40\n")
-    (tmp_path / "more.toml").write_text('edges = "edges.csv"\n')
+    (tmp_path / "more.json").write_text('{"edges": "edges.csv"}')
     gz.build(tmp_path / "data", tmp_path / "edges.csv", tmp_path / "x.npy").close()
     new = ["--edges", str(tmp_path / "new.csv"), "--node", f"x={tmp_path}/more.npy"]
     assert main(["append", str(tmp_path / "data"), *new]) == 0
     assert "42 nodes, 4 edges" in capsys.readouterr().out
-    assert main(["append", str(tmp_path / "data"), "--from", str(tmp_path / "more.toml")]) == 0
+    assert main(["append", str(tmp_path / "data"), "--from", str(tmp_path / "more.json")]) == 0
     assert "42 nodes, 6 edges" in capsys.readouterr().out
-    both = ["--from", str(tmp_path / "more.toml"), *new]
+    both = ["--from", str(tmp_path / "more.json"), *new]
     assert main(["append", str(tmp_path / "data"), *both]) == 1
     np.save(tmp_path / "gone.npy", np.array([True, False]))
     gz.build(tmp_path / "data", tmp_path / "edges.csv", edge_ids=True).close()

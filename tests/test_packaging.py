@@ -37,6 +37,8 @@ def test_headers_and_types_are_shipped() -> None:
 
 def test_headers_compile_on_their_own(tmp_path: Path) -> None:
     compiler = os.environ.get("CC", "cc").split()
+    if shutil.which(compiler[0]) is None:
+        pytest.skip("no C compiler")
     flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
     for header in HEADERS:
         source = tmp_path / "one.c"
