@@ -2,7 +2,8 @@
 
 Makes an R-MAT graph in a temporary folder and prints the table of ``docs/ordering.md``. Pages are
 counted, not timed: the figures do not depend on the machine. With ``--shapes``, those of graphs in
-the shapes of `SHAPES`, a thousandth and a hundredth as large, for ``docs/scale.md``.
+the shapes of `SHAPES`, a thousandth and a hundredth as large, for ``docs/scale.md``; with
+``--together``, those of seeds with neighbouring ids.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ SHAPES = {
 }
 MACHINES = (16, 64, 256)  # GB of memory
 PARTS = (1000, 100)
+PIECES = (1, 64, 1024)  # seeds with neighbouring ids
+COMMUNITIES = ((512, 0.8), (4096, 0.9))  # nodes of one, and the share of the edges inside
 
 
 def seed_sets(num_nodes: int, edges: IntArray, scrambled: IntArray) -> Iterator[Any]:
@@ -42,15 +45,19 @@ def seed_sets(num_nodes: int, edges: IntArray, scrambled: IntArray) -> Iterator[
 
 
 def node_pages(
-    path: str, presample: gz.Presample, resident: list[int], row_bytes: int
+    path: str, presample: gz.Presample, resident: list[int], row_bytes: int, piece: int = 1
 ) -> list[float]:
     """Distinct pages of rows beyond the resident ones, on average over new mini-batches."""
     with gz.open(path) as ds:
         sampler = gz.NeighborSampler(ds.graph, list(presample.fanouts), seed=presample.seed + 1)
         rng = np.random.default_rng(presample.seed + 1)
         found = np.zeros(len(resident))
+        train = np.array(ds.splits["train"])
+        if piece > 1:
+            train.sort()
         for batch in range(NODE_BATCHES):
-            chosen = rng.permutation(ds.splits["train"])[: presample.batch_size]
+            begins = rng.permutation(len(train) // piece)[: max(presample.batch_size // piece, 1)]
+            chosen = train[(begins[:, None] * piece + np.arange(piece)).ravel()]
             rows = sampler.sample(chosen, batch=batch).stored_id
             ends = [rows * row_bytes, (rows + 1) * row_bytes - 1]
             pages = np.unique(np.concatenate(ends) // PAGESIZE)
@@ -107,17 +114,54 @@ def nodes_table(options: argparse.Namespace) -> list[list[str]]:
     return rows
 
 
+def communities(
+    rng: np.random.Generator, options: argparse.Namespace, size: int, inside: float
+) -> IntArray:
+    """Edges from any node into its community or another, where some nodes are preferred."""
+    num_nodes, shape = 1 << options.scale, options.edges
+    source = rng.integers(0, num_nodes, shape)
+    other = rng.integers(0, max(num_nodes // size, 1), shape)
+    community = np.where(rng.random(shape) < inside, source // size, other)
+    return np.stack(
+        [source, community * size + (rng.random(shape) ** 2 * size).astype(np.int64)], 1
+    )
+
+
+def together_table(options: argparse.Namespace) -> list[list[str]]:
+    """Pages of the nodes' rows in hot order, by how many seeds of a batch have neighbouring ids."""
+    rng, num_nodes = np.random.default_rng(0), 1 << options.scale
+    total, row_bytes = num_nodes * 4 * options.dim // PAGESIZE, 4 * options.dim
+    graphs = {"R-MAT": edge_chunk(rng, options.scale, options.edges)}
+    for size, inside in COMMUNITIES:
+        graphs[f"communities of {size:,}, {inside:.0%} inside"] = communities(
+            rng, options, min(size, num_nodes), inside
+        )
+    rows = [["graph", "seeds together", *(f"{share:.0%}" for share in SHARES)]]
+    for name, edges in graphs.items():
+        train = rng.permutation(num_nodes)[: num_nodes // 5]
+        with tempfile.TemporaryDirectory(dir=options.data) as path:
+            gz.build(path, edges, num_nodes=num_nodes, splits={"train": train}).close()
+            for piece in PIECES:
+                resident = [int(total * share) for share in SHARES]
+                piece = min(piece, len(train))
+                pages = node_pages(path, gz.Presample(), resident, row_bytes, piece)
+                rows.append([name, str(piece), *(f"{count:,.0f}" for count in pages)])
+    return rows
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Counts and prints."""
     parser = timing.parser_of("benchmarks.ordering", __doc__, scale=19, edges=8e6)
     parser.add_argument("--shapes", action="store_true", help="of known graphs, much smaller")
+    parser.add_argument("--together", action="store_true", help="for seeds of neighbouring ids")
     options = parser.parse_args(arguments)
     options.smaller = 1
     if options.quick:
         options.scale, options.edges, options.smaller = 12, 50_000, 100
     timing.require_positive(parser, options, ["edges", "dim"])
     options.data.mkdir(parents=True, exist_ok=True)
-    rows = shapes_table(options) if options.shapes else nodes_table(options)
+    table = shapes_table if options.shapes else together_table if options.together else nodes_table
+    rows = table(options)
     print(timing.markdown(rows))
     timing.write_json(
         options, {"benchmark": "ordering", "settings": timing.settings(options), "pages": rows}

@@ -146,6 +146,8 @@ def test_typed_and_ordering(tmp_path):
     assert len(found["rates"]) == 4
     found = run_tiny(ordering.main, "--scale 8 --edges 4000 --dim 64", tmp_path)
     assert [row[1] for row in found["pages"][1:4]] == ["presample", "hot", "input"]
+    found = run_tiny(ordering.main, "--scale 8 --edges 4000 --dim 64 --together", tmp_path)
+    assert [row[1] for row in found["pages"][1:4]] == ["1", "51", "51"]
 
 
 @pytest.mark.extended
