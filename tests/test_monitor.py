@@ -103,7 +103,8 @@ def test_mini_batches_of_workers_are_seen_if_the_loop_is_watched(ds, watched):
     assert summary.batches.batches == summary.batches.steps == (20 if watched else 0)
     assert (summary.verdict.stalled is None) != watched
     assert ("monitor.watch" in str(summary)) != watched
-    assert 2 < summary.processes <= 2 + others
+    # of earlier tests, some may have ended meanwhile
+    assert 2 + _processes() <= summary.processes <= 2 + others
 
 
 # --- files and processes

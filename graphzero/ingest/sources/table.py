@@ -386,7 +386,7 @@ def reading(name: object, what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # Python's parser, of a header, gives no message, or since 3.12 this one
+        # Python's parser, of a header: no message, or since 3.12 "Parser stack overflowed"
         if isinstance(error, MemoryError) and error.args and "Parser" not in str(error):
             raise
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
