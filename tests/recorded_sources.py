@@ -24,7 +24,6 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import recorded_builds as builds
 import safetensors.numpy
-import safetensors.torch
 import scipy.sparse
 import torch
 from recorded_builds import EDGES, NODES, of_folder
@@ -142,8 +141,7 @@ def record_text(made: Builds) -> None:
     for i in range(2):
         path = made.path(f"years/year={2020 + i}/a.csv")
         path.write_bytes(lines(*pairs, header="src,dst"))
-    years = pa.dataset.dataset(made.path("years"), partitioning="hive", format="csv")
-    made.add("partitions", years, timestamp="year")
+    made.add("partitions", made.path("years"), timestamp="year")
     nodes = made.path("nodes.csv")
     nodes.write_bytes(lines(ORDER, *X[ORDER].T.tolist(), header="id,a,b,c"))
     labels = made.path("labels.csv")
@@ -187,8 +185,7 @@ def record_arrow(made: Builds) -> None:
         path = made.path(f"years/year={2020 + i}/a.parquet")
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table("src", "dst"), path)
-    years = pa.dataset.dataset(made.path("years"), partitioning="hive")
-    made.add("partitions", years, timestamp="year")
+    made.add("partitions", made.path("years"), timestamp="year")
     kinds = pa.table(
         {
             "src": pa.array(FRAME["src"].astype(np.uint8)),
@@ -267,14 +264,12 @@ def record_arrays(made: Builds) -> None:
     path = made.path("data.safetensors")
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     safetensors.numpy.save_file(arrays, path)
-    found = safetensors.torch.load_file(path)
-    made.add("safetensors", found["edge_index"], found["node_feat"], found["labels"])
+    made.add("safetensors", f"{path}:edge_index", f"{path}:node_feat", f"{path}:labels")
     sparse = scipy.sparse.coo_array((WEIGHT, edges.T), shape=(NODES, NODES))
     for kind in ("coo", "csr", "csc"):
         scipy.sparse.save_npz(made.path("a.npz"), scipy.sparse.coo_matrix(sparse).asformat(kind))
-        matrix = scipy.sparse.load_npz(made.path("a.npz"))
-        made.add(f"scipy's {kind}", matrix)
-        made.add(f"scipy's {kind}, no weights", matrix, weight=False)
+        made.add(f"scipy's {kind}", made.path("a.npz"))
+        made.add(f"scipy's {kind}, no weights", made.path("a.npz"), weight=False)
     by_source = edges[np.argsort(edges[:, 0], kind="stable")]
     made.add("0.2", {"edge_index": by_source.T}, X)  # as docs/ingest.md reads such files
 

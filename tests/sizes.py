@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # Code lines and files of each package, about: docs/tour.md walks through them. What scripts for PyG
 # do on the second day has raised them by 500 lines and 3 files, inference by 765 and 4, walks by
 # 156 and 1, split edges by 190 and 1, later attributes and edges by 1,000 and 4, remote stores
-# by 450 and 3, Ray by 90 and 1, huge pages by 100 and 1, a release by 130 and 1.
+# by 450 and 3, Ray by 90 and 1, huge pages by 100 and 1, a release by 130 and 1; inputs and
+# figures that had ended without being named, by 60.
 BUDGETS = {
     "(front)": (510, 9),
     "store": (1410, 9),
@@ -27,10 +28,10 @@ BUDGETS = {
     "io": (1270, 8),
     "loader": (2354, 11),
     "packs": (300, 2),
-    "ingest": (5892, 25),
+    "ingest": (5935, 25),
     "pyg": (600, 6),
     "report": (1579, 8),
-    "training": (1084, 7),
+    "training": (1100, 7),
     "commands": (1130, 16),
 }
 SLACK = 1.1
@@ -91,7 +92,7 @@ def sizes() -> list[Size]:
     python = _python("graphzero")
     words = sum(len(page.read_text().split()) for page in _pages())
     found = [
-        Size("Python in graphzero/", code_lines(iter(python)), 19_840),
+        Size("Python in graphzero/", code_lines(iter(python)), 19_890),
         Size("files of graphzero/", len(python), 129),
         Size("Cython and C", code_lines(iter(_compiled())), 7_105),
         Size("tests/", code_lines(iter(_tests())), 23_700),

@@ -21,6 +21,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 from files import contents
+from safetensors.numpy import save_file
 
 from graphzero.ingest import build_dataset
 from graphzero.ingest.sources import torch_file
@@ -75,6 +76,19 @@ MATRIX = sp.coo_array(
 )
 
 
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("kind", ["coo", "csr", "csc"])
+def test_matrices_in_files(tmp_path: Path, kind: str) -> None:
+    matrix = sp.coo_matrix(MATRIX).asformat(kind)
+    tensor = getattr(torch.from_numpy(MATRIX.toarray()), f"to_sparse_{kind}")()
+    sp.save_npz(tmp_path / "m.npz", matrix, compressed=kind != "csc")
+    torch.save({"adj": tensor}, tmp_path / "m.pt")
+    for name, value in (("m.npz", matrix), ("m.pt", tensor), ("m.pt:adj", tensor)):
+        build_dataset(tmp_path / "plain", value)
+        build_dataset(tmp_path / "built", f"{tmp_path}/{name}")
+        assert contents(tmp_path / "built") == contents(tmp_path / "plain")
+
+
 @pytest.mark.parametrize("kind", ["csr", "csc", "dok"])
 def test_matrices_with_long_and_empty_rows_equal_entries_and_zeros(
     tmp_path: Path, kind: str
@@ -95,22 +109,23 @@ def test_matrices_with_long_and_empty_rows_equal_entries_and_zeros(
 # --- what cannot be read
 
 
-@pytest.mark.parametrize("name", ["d.safetensors", "d.safetensors:x"])
-def test_files_that_are_not_read_name_the_way_out(refused: Any, name: str) -> None:
-    message = r"^d\.safetensors is not read: give .*safetensors\.torch\.load_file\('d\.safe"
-    refused(message, name)
-    refused(message, EDGE_INDEX, [name, name])
-    refused(message, EDGE_INDEX, weight=name, splits={"train": name})
-    refused(message, [["a", "b"]], splits={"train": name}, ids="map")
+@pytest.mark.parametrize("name", ["indptr", "indices", "data", "shape", "format"])
+@pytest.mark.parametrize("values", [7, [[0, 0]] * 3, [3, -3], [3, 3, 3], [0, 1, 9, 9], b"xyz"])
+def test_damaged_files_of_matrices(tmp_path: Path, refused: Any, name: str, values: Any) -> None:
+    parts = {"indptr": [0, 2, 3, 5], "indices": [0, 1, 2, 0, 1], "data": [1.0] * 5, name: values}
+    np.savez_compressed(tmp_path / "m.npz", **{"format": b"csr", "shape": [3, 3], **parts})
+    refused(r"m\.npz|edges", tmp_path / "m.npz")
 
 
-@pytest.mark.filterwarnings("ignore:Sparse")
-def test_files_of_sparse_matrices_name_the_way_out(tmp_path: Path, refused: Any) -> None:
-    path = tmp_path / "m.npz"
-    sp.save_npz(path, sp.csr_matrix(MATRIX))
-    refused(r"m\.npz is a sparse .*: give scipy\.sparse\.load_npz\('.*m\.npz'\)", path)
-    torch.save({"m": torch.ones(3, 3).to_sparse_csr()}, tmp_path / "m.pt")
-    refused(r"m\.pt:m is a sparse tensor: .* as torch\.load\(path\) returns", tmp_path / "m.pt")
+def test_safetensors_that_cannot_be_read(tmp_path: Path, refused: Any) -> None:
+    path = tmp_path / "e.safetensors"
+    save_file({"e": EDGE_INDEX}, path)
+    whole = path.read_bytes()
+    for size in (0, 7, 8, 50, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        refused(r"e\.safetensors is not a complete safetensors file", path)
+    path.write_bytes(whole)
+    refused(r"e\.safetensors has not one array 'x'; it has e \(", f"{path}:x")
 
 
 def test_npz_cut_at_any_byte(tmp_path: Path, refused: Any) -> None:

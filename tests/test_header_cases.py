@@ -174,8 +174,12 @@ HAND_CASES = [
     Case(_of("p,q,weight"), "stw", "right", "w", _SAY),
     Case(_of("src,dst,from,to"), "xxst", "right", options={"src": "from", "dst": "to"}),
     Case(_of("a,b,c"), "xts", "right", options={"src": 2, "dst": 1}),
-    Case(_of("a,b"), "ts", "refused", options={"src": "b"}),
+    Case(_of("a,b"), "ts", "right", options={"src": "b"}),
+    Case(_of("a,b"), "ts", "right", options={"dst": "a"}),
+    Case(_of("a,b,c"), "stx", "refused", options={"src": "a"}),
+    Case(_of("weight,b"), "ws", "refused", options={"src": "b"}),
     Case(_of("src,dst"), "st", "refused", options={"src": "dst"}),
+    Case(None, "ts", "right", options={"dst": 0}),
     Case(_of("p,q"), "st", "refused", options={"src": "p", "dst": "p"}),
     Case(_of("p,q,p"), "stx", "refused", options={**_SAY}),
     # no header

@@ -137,8 +137,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Any:
         "tensor": torch.sparse_coo_tensor(ends, torch.tensor(ones), (NODES, NODES)),
         "chunks": lambda: ((part[:, 0], part[:, 1]) for part in np.array_split(EDGES, 3)),
         "chunks_of_rows": lambda: np.array_split(X, 3),
-        "load_file": importlib.import_module("safetensors.torch").load_file,
-        **{name: importlib.import_module(name) for name in ("pandas", "polars", "scipy")},
+        **{name: importlib.import_module(name) for name in ("pandas", "polars")},
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("inputs"))

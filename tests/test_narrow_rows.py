@@ -108,6 +108,7 @@ def test_dtypes_that_rows_cannot_have_are_refused(dataset, tmp_path):
     ds, message = gz.open(dataset[0]), "feature_dtype must be 'float32', or None"
     with ds, pytest.raises(ValueError, match=message):
         gz.NeighborDataset(ds, feature_dtype="float16")
+    assert gz.NeighborDataset(ds, feature_dtype="f4").feature_dtype == np.float32
     files.write_rows(tmp_path / "x.gd", np.ones((4, 3), np.uint8))
     mapping = _core.Mapping(tmp_path / "x.gd")
     rows = _core.Rows(mapping, 4096, 3, 4)

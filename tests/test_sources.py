@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 from files import contents
 
+import graphzero as gz
 from graphzero.ingest import build_dataset
 from graphzero.ingest.sources.tables import files_of
 from graphzero.store.format import read_file
@@ -178,7 +179,8 @@ FOLDERS: list[tuple[dict[str, Any], str]] = [
     ({"a.parquet": edge_table(time=["1"] * 4)}, "string, not a number type: cast it first"),
     ({"a.parquet": pa.table({"src": [0], "dst": ["1"]})}, "the target id has type string"),
     ({"a.parquet": edge_table(), "b.parquet": TWO_OF_A_NAME}, "the columns src, dst, src"),
-    ({"y=1/a.parquet": edge_table()}, r"d/y=1/a.parquet is in .*dataset\('.*/d', partitioning='hi"),
+    ({"y=1/a.parquet": edge_table(), "z=2/b.parquet": edge_table()}, "dst, y, but .* src, dst, z"),
+    ({"y=1/a.csv": "0,1\n"}, "d/y=1/a.csv has no header, and its columns no names beside y"),
     ({"a.mtx": "0 1\n"}, "a.mtx: the name does not end in .csv"),
 ]
 
@@ -216,7 +218,7 @@ def test_files_come_in_natural_order(tmp_path: Path) -> None:
     assert [path.name for path in files_of(str(tmp_path / "**" / "a.csv"))] == ["a.csv"] * 2
     odd = tmp_path / "odd[1].csv"  # a name, not a pattern
     odd.write_text(TEXT)
-    assert files_of(odd) == [odd]
+    assert [*files_of(odd)] == [odd]
 
 
 def test_rows_of_several_files_are_located(tmp_path: Path, refused: Any) -> None:
@@ -242,20 +244,32 @@ def test_list_columns(tmp_path: Path, refused: Any, values: Any, message: str) -
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
-def test_partitions_are_columns_of_a_dataset(tmp_path: Path, refused: Any, kind: str) -> None:
-    names = [f"year={year}/kind={name}/p.{kind}" for year in (2019, 2020) for name in "ab"]
+def test_partitions_are_columns(tmp_path: Path, refused: Any, kind: str) -> None:
+    names = [f"year={year}/kind=%2{of}/p.{kind}" for year in (2019, 2020) for of in "AB"]
     content = edge_table() if kind == "parquet" else "src,dst\n0,1\n1,2\n2,0\n3,1\n"
     write(tmp_path / "e", dict.fromkeys(names, content))
-    for source in (tmp_path / "e", f"{tmp_path}/e/*/*/p.*", f"file://{tmp_path}/e"):
-        refused("is in a folder of a partition", source, timestamp="year")
-        refused("is in a folder of a partition", source)
     dataset = pyarrow.dataset.dataset(tmp_path / "e", partitioning="hive", format=kind)
-    build_dataset(tmp_path / "d", dataset, timestamp="year", order="input", edge_ids=True)
-    _, arrays = read_file(tmp_path / "d" / "graph.gl")
-    years = np.repeat([2019, 2020], 8)
-    np.testing.assert_array_equal(arrays["times"], years[arrays["edge_ids"]])
-    with pytest.raises(ValueError, match="the timestamp has type string"):
-        build_dataset(tmp_path / "d", dataset, timestamp="kind")
+    pattern = f"{tmp_path}/e/*/*/p.*"
+    for source in (dataset, tmp_path / "e", pattern, f"file://{tmp_path}/e", [pattern]):
+        build_dataset(tmp_path / "d", source, timestamp="year", order="input", edge_ids=True)
+        _, arrays = read_file(tmp_path / "d" / "graph.gl")
+        years = np.repeat([2019, 2020], 8)
+        np.testing.assert_array_equal(arrays["times"], years[arrays["edge_ids"]])
+    refused(r"p\.\w+: '\*', its folder, is not a|the timestamp has type", pattern, timestamp="kind")
+    build_dataset(tmp_path / "d", pattern, src="kind", dst="year", ids="map", edge_attrs=[])
+    with gz.open(tmp_path / "d") as ds:
+        assert list(ds.node_ids) == ["*", "+", "2019", "2020"]
+    # a column of the files counts more than their folder
+    write(tmp_path / "t", {"time=1/p.parquet": edge_table(time=[5, 6, 7, 8])})
+    build_dataset(tmp_path / "d", tmp_path / "t")
+    assert sorted(read_file(tmp_path / "d" / "graph.gl")[1]["times"]) == [5, 6, 7, 8]
+
+
+def test_files_of_two_endings_that_mean_the_same(tmp_path: Path) -> None:
+    write(tmp_path / "e", {"a.parquet": edge_table(), "b.pq": edge_table()})
+    build_dataset(tmp_path / "d", tmp_path / "e")
+    with gz.open(tmp_path / "d") as ds:
+        assert ds.num_edges == 8
 
 
 def ipc_bytes(stream: bool) -> bytes:

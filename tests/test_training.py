@@ -16,6 +16,7 @@ import time
 
 import files
 import numpy as np
+import pandas as pd
 import psutil
 import pytest
 import torch
@@ -256,7 +257,32 @@ def test_memory_does_not_grow_over_epochs(cora):
     assert idle - idle_before < 4 * cora.num_nodes * cora.features.row_bytes
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_roc_auc_is_the_share_of_pairs_in_the_right_order(seed):
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(-2, 3, (40, 2)).astype(np.float32)
+    labels, difference = rng.integers(0, 2, 40), scores[:, 1] - scores[:, 0]
+    pairs = difference[labels == 1][:, None] - difference[labels == 0]
+    found = trainer.report_of(scores, labels).roc_auc
+    assert found == pytest.approx(np.mean((pairs > 0) + (pairs == 0) / 2))
+    assert trainer.report_of(scores, np.ones(40, int)).roc_auc is None
+    assert trainer.report_of(np.c_[scores, scores], labels).roc_auc is None
+
+
 # --- the saved model, and predictions
+
+
+def test_predictions_as_csv_have_those_of_the_arrays(tmp_path):
+    nodes = {"train": np.array([3, 1]), "a, b": np.array([7])}
+    scores = {name: np.random.default_rng(0).random((len(nodes[name]), 2), "f4") for name in nodes}
+    trainer.write_predictions(tmp_path / "p.npz", nodes, scores)
+    trainer.write_predictions(tmp_path / "p.csv", nodes, scores)
+    text, arrays = pd.read_csv(tmp_path / "p.csv"), np.load(tmp_path / "p.npz")
+    assert [*text] == ["node_id", "split", "predicted", "probability_0", "probability_1"]
+    for name in ("node_id", "split", "predicted"):
+        assert text[name].tolist() == arrays[name].tolist()
+    probability = text[["probability_0", "probability_1"]].to_numpy("f4")
+    np.testing.assert_array_equal(probability, arrays["probability"])
 
 
 def scores_of(unknown, model, seeds):
@@ -491,6 +517,7 @@ def test_train_prints_and_writes_the_report(data, tmp_path, capfd):
     assert "batches/s" in lines[0]
     assert lines[3].startswith("weights of epoch ")
     assert lines[4].startswith("train accuracy ")
+    assert "  ROC AUC " in lines[4]
     assert "majority class 0.5000, 12 nodes" in lines[4]
     assert lines[-1].startswith("memory")
     assert "page cache of the dataset's files: " in lines[-1]
@@ -523,8 +550,8 @@ def test_train_checks_its_outputs_before_it_trains(data, tmp_path, option, capfd
     assert run("train", data, "--epochs", 1, "--save", data / "graph.gl") == 1
     assert "would replace" in only_line(capfd.readouterr().err)
     with pytest.raises(SystemExit):
-        run("train", data, "--predictions", tmp_path / "x.csv")
-    assert "predictions are written as .npz" in capfd.readouterr().err
+        run("train", data, "--predictions", tmp_path / "x.txt")
+    assert "predictions are written as .npz or .csv" in capfd.readouterr().err
 
 
 def start_training(data, *options):

@@ -53,7 +53,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         source,
         "--edges FILE",
         "text (also .gz, .zst, .bz2, .xz), Parquet or Arrow; a folder or 'part-*.csv' for several "
-        "files; .npy, .npz or .pt, of which FILE:NAME is one array",
+        "files; .npy, .npz, .pt or .safetensors, of which FILE:NAME is one array; or a sparse "
+        "matrix of SciPy (.npz)",
     )
     add_option(
         source,

@@ -96,8 +96,8 @@ def add_training_options(parser: argparse.ArgumentParser, *, epochs: int) -> Non
     add(
         "--predictions FILE",
         "write the predicted class and the class probabilities of every node of every split to "
-        "this .npz file",
-        type=_as_npz,
+        "this .npz or .csv file",
+        type=_as_npz_or_csv,
     )
     add("--json FILE", "write the report to this file as well")
 
@@ -110,9 +110,9 @@ def check_output_options(
     check_outputs([Output(f"--{name}", getattr(args, name)) for name in names], inputs)
 
 
-def _as_npz(text: str) -> str:
-    if not text.endswith(".npz"):
-        raise argparse.ArgumentTypeError(f"{text!r}: predictions are written as .npz")
+def _as_npz_or_csv(text: str) -> str:
+    if not text.endswith((".npz", ".csv")):
+        raise argparse.ArgumentTypeError(f"{text!r}: predictions are written as .npz or .csv")
     return text
 
 
@@ -184,8 +184,9 @@ def _closing_lines(report: TrainReport, args: argparse.Namespace) -> Iterator[st
     how = "sampled neighbours" if report.evaluation == "sampled" else "all neighbours"
     yield f"weights of epoch {report.best_epoch} ({chosen}), over {how}:"
     for name, split in report.splits.items():
+        auc = "" if split.roc_auc is None else f"  ROC AUC {split.roc_auc:.4f}"
         yield (
-            f"{name:5s} accuracy {split.accuracy:.4f}"
+            f"{name:5s} accuracy {split.accuracy:.4f}{auc}"
             f"  (majority class {split.majority:.4f}, {split.num_nodes:,} nodes)"
         )
     if args.save is not None:

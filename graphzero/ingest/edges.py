@@ -27,6 +27,7 @@ from graphzero.ingest.sources.arrays import (
 from graphzero.ingest.sources.arrow_table import open_chunks
 from graphzero.ingest.sources.sparse_matrix import SparseMatrix
 from graphzero.ingest.sources.table import (
+    IDS,
     TIMES,
     WEIGHTS,
     ArrayTable,
@@ -62,6 +63,11 @@ def _ends(table: Table, src: str | int | None, dst: str | int | None) -> tuple[i
     found = [
         column_index(at, names, width, end, name) for end, at in ends.items() if at is not None
     ]
+    if len(found) == 1 and width == 2:
+        other, known = 1 - found[0], WEIGHTS | TIMES | IDS
+        is_wrong = is_source_name if dst is None else is_target_name
+        if names is None or not (is_wrong(names[other]) or find_known([names[other]], known)):
+            found.insert(src is not None, other)
     if len(found) == 1:
         raise ValueError(
             f"{name} has {columns_of(table)}: give both src= and dst=, by name or position from 0"

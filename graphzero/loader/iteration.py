@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import closing, suppress
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -458,9 +458,10 @@ def _refuse_accelerate() -> None:
 def _as_feature_dtype(value: Any) -> np.dtype[Any] | None:
     if value is None:
         return None
-    if value not in ("float32", np.float32):
-        raise ValueError(f"feature_dtype must be 'float32', or None for as stored, not {value!r}")
-    return np.dtype(np.float32)
+    with suppress(TypeError):
+        if np.dtype(value) == np.float32:
+            return np.dtype(np.float32)
+    raise ValueError(f"feature_dtype must be 'float32', or None for as stored, not {value!r}")
 
 
 def _name(key: RowKey) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 import os
 import signal
@@ -99,12 +101,16 @@ class SplitReport:
         Accuracy of a model that always predicts the most frequent class of the split.
     loss : float
         Mean cross-entropy.
+    roc_auc : float or None
+        Of two classes: how often a node of class 1 has a higher score for it than one of class 0;
+        ties count half (the area under the ROC curve; Hanley and McNeil, 1982).
     """
 
     num_nodes: int
     accuracy: float
     majority: float
     loss: float
+    roc_auc: float | None = None
 
 
 @dataclass(frozen=True)
@@ -273,20 +279,28 @@ def _count_classes(ds: Dataset, splits: dict[str, IdArray]) -> int:
 
 
 def write_predictions(path: FilePath, nodes: dict[str, IdArray], scores: dict[str, Scores]) -> None:
-    """Writes arrays with a record for each node of each split, in one step.
+    """Writes arrays, or records of text, of each node of each split, in one step.
 
     They are the node ids, the names of the splits, the most probable class, and the probability of
-    each class.
+    each class: in a CSV file, probability_0, probability_1, ...
     """
     all_scores = np.concatenate([scores[name] for name in nodes])
+    columns: dict[str, Any] = {
+        "node_id": np.concatenate(list(nodes.values())),
+        "split": np.repeat(np.array(list(nodes)), [len(ids) for ids in nodes.values()]),
+        "predicted": all_scores.argmax(axis=1).astype(np.int64),
+    }
+    probability = torch.from_numpy(all_scores).softmax(dim=1).numpy()
     with replaced_file(path) as file:
-        np.savez(
-            file,
-            node_id=np.concatenate(list(nodes.values())),
-            split=np.repeat(np.array(list(nodes)), [len(ids) for ids in nodes.values()]),
-            predicted=all_scores.argmax(axis=1).astype(np.int64),
-            probability=torch.from_numpy(all_scores).softmax(dim=1).numpy(),
-        )
+        if not os.fspath(path).endswith(".csv"):
+            np.savez(file, **columns, probability=probability)
+            return
+        columns |= {f"probability_{i}": each for i, each in enumerate(probability.T)}
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        records = csv.writer(text, lineterminator="\n")
+        records.writerow(columns)
+        records.writerows(zip(*columns.values(), strict=True))
+        text.detach()  # flushes, and leaves the file open
 
 
 def report_of(scores: Scores, labels: IdArray) -> SplitReport:
@@ -294,7 +308,12 @@ def report_of(scores: Scores, labels: IdArray) -> SplitReport:
     accuracy = float((scores.argmax(1) == labels).mean())
     majority = float(np.bincount(labels).max() / len(labels))
     loss = F.cross_entropy(torch.from_numpy(scores).double(), torch.from_numpy(labels)).item()
-    return SplitReport(len(labels), accuracy, majority, loss)
+    auc = None
+    if scores.shape[1] == 2 and len(np.unique(labels)) == 2:
+        negative, positive = (np.sort(scores[labels == i] @ (-1, 1)) for i in (0, 1))
+        wins = [np.searchsorted(negative, positive, side).mean() for side in ("left", "right")]
+        auc = float(sum(wins) / (2 * len(negative)))
+    return SplitReport(len(labels), accuracy, majority, loss, auc)
 
 
 # --- the loop
@@ -494,7 +513,7 @@ def train(
         `GraphSAGE.from_saved` reads it. The file is always a whole one, whenever the process ends.
     predictions : path-like, optional
         Write the predicted class of every node of every split, nodes without a known label
-        included, to this ``.npz`` file.
+        included, to this ``.npz`` or ``.csv`` file.
     evaluation : {"sampled", "exact"}
         How the best weights are evaluated, and predictions are made: with `fanouts` sampled
         neighbours, or over all neighbours of all nodes by `graphzero.infer`, which computes every

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.ingest.sort import bytes_of, new_spool
-from graphzero.ingest.sources.sparse_matrix import SparseMatrix, matrix_of_scipy
+from graphzero.ingest.sources.sparse_matrix import SparseMatrix, matrix_of_parts, matrix_of_scipy
 from graphzero.ingest.sources.table import (
     CONTAINERS,
     chunks_of,
@@ -252,24 +252,17 @@ def _open(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
     return np.asarray(value)
 
 
-def _open_file(value: str | os.PathLike[str], names: Sequence[str]) -> Array:
+def _open_file(value: str | os.PathLike[str], names: Sequence[str]) -> Array | SparseMatrix:
     path, member = split_member(value)
     note_input(path)
     suffix = path.suffix.lower()
-    if suffix == ".safetensors":
-        raise ValueError(
-            f"{path} is not read: give tensors of safetensors.torch.load_file({str(path)!r}), "
-            f"which are mapped"
-        )
     if suffix not in CONTAINERS:
         return load_npy(path)
     arrays = npz_arrays(path) if suffix == ".npz" else _torch_arrays(path)
-    stored = [one.name for one in arrays]
-    if member is None and {"format", "shape", "data"} <= set(stored):
-        raise ValueError(
-            f"{path} is a sparse matrix of SciPy: give scipy.sparse.load_npz({str(path)!r})"
-        )
-    found: Array = _chosen(path, arrays, member, names).read()
+    parts = {one.name: one.read for one in arrays}
+    if member is None and {"format", "shape", "data"} <= parts.keys():
+        return matrix_of_parts(os.fspath(path), parts)
+    found: Array | SparseMatrix = _chosen(path, arrays, member, names).read()
     return found
 
 
@@ -278,7 +271,7 @@ def _torch_arrays(path: Path) -> list[StoredArray]:
 
     found = []
     for name, value in torch_file.tensors_in(path).items():
-        read = partial(torch_file.array_of_tensor, value, f"{path}:{name}" if name else str(path))
+        read = partial(torch_file.open_tensor, value, f"{path}:{name}" if name else str(path))
         dtype = str(value.dtype).removeprefix("torch.")
         found.append(StoredArray(path, name, tuple(value.shape), dtype, read))
     return found

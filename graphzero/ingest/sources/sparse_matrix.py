@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.ingest.sort import bytes_of, new_spool
-from graphzero.ingest.sources.table import ArrayTable
+from graphzero.ingest.sources.table import ArrayTable, reading
 
 _KINDS = ("coo", "csr", "csc")
 _ROWS = 1 << 16  # whose numbers are written in one step
@@ -39,7 +39,7 @@ class SparseMatrix(ArrayTable):
     def __init__(
         self, name: str, kind: str, shape: Sequence[Any], part: Callable[[str], Any]
     ) -> None:
-        if len(shape) != 2 or kind not in _KINDS:
+        if len(shape) != 2 or min(shape) < 0 or kind not in _KINDS:
             raise ValueError(
                 f"{name} is a {kind.upper()} matrix of shape {tuple(shape)}: edges have two "
                 f"dimensions. Give matrix.tocsr(), and before that call eliminate_zeros() if the "
@@ -73,6 +73,19 @@ def _rows(pointers: npt.NDArray[Any], num_rows: int, count: int) -> npt.NDArray[
             rows = np.arange(begin, begin + len(lengths), dtype=np.uint32)
             spool.append(bytes_of(np.repeat(rows, lengths)))
         return spool.array().view(np.uint32)
+
+
+def matrix_of_parts(name: str, parts: Mapping[str, Callable[[], Any]]) -> SparseMatrix:
+    """A matrix by what reads the arrays of a file of ``scipy.sparse.save_npz``."""
+
+    def part(one: str) -> Any:
+        with reading(name, "file of scipy.sparse.save_npz"):
+            array = parts[one]()
+            if array.ndim != (one != "format"):
+                raise ValueError(f"{one} has shape {array.shape}")
+            return array
+
+    return SparseMatrix(name, part("format").astype(np.str_).item(), part("shape").tolist(), part)
 
 
 def matrix_of_scipy(value: Any, name: str) -> SparseMatrix:

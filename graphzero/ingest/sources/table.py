@@ -395,8 +395,8 @@ def reading(name: object, what: str) -> Iterator[None]:
         raise ValueError(f"{name} is not a complete {what}: {reason}") from None
 
 
-CONTAINERS = (".npz", ".pt", ".pth")
-_ARRAY_SUFFIXES = (".npy", *CONTAINERS, ".safetensors")
+CONTAINERS = (".npz", ".pt", ".pth", ".safetensors")
+_ARRAY_SUFFIXES = (".npy", *CONTAINERS)
 _WITH_MEMBER = re.compile(r"(.*?(?:\.npz|\.pth?|\.safetensors)):(.+)", re.I | re.S)
 
 

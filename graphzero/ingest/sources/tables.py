@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, Literal
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,7 @@ from graphzero.ingest.sources.table import (
     Chunk,
     Column,
     Table,
+    checked,
     columns_of,
     is_array_file,
     is_frame,
@@ -47,12 +49,16 @@ ARROW_SUFFIXES = (".arrow", ".arrows", ".ipc", ".feather")
 # What Spark, Dask and others write beside the data.
 _MARKERS = {"_SUCCESS", "_metadata", "_common_metadata", "_started", "_committed"}
 _MAGIC = re.compile(r"[*?[]")
-_PARTITION = re.compile(r"[^=/]+=.*")
+_PARTITION = re.compile(r"([^=/]+)=(.*)")
 _FOREIGN = {
     "_delta_log": "is a Delta table, which may hold records that were deleted: write it as Parquet",
     ".hoodie": "is a Hudi table, which may hold records that were deleted: write it as Parquet",
     "_temporary": "has a folder _temporary: the job that writes it has not finished",
 }
+
+
+# Paths, with what their folders say of their records, by name.
+Files = dict[Any, dict[str, str]]
 
 
 class RemoteFile:
@@ -71,7 +77,7 @@ class RemoteFile:
         return self._filesystem.open_input_file(self._place)
 
 
-def _remote_files(url: str) -> list[Any]:
+def _remote_files(url: str) -> Files:
     """One file, or those of a folder."""
     try:
         filesystem, place = pa.fs.FileSystem.from_uri(url)
@@ -81,14 +87,15 @@ def _remote_files(url: str) -> list[Any]:
         filesystem = pa.fs.PyFileSystem(pa.fs.FSSpecHandler(of_fsspec))
     scheme, folder = url.partition("://")[0], PurePosixPath(place)
     if filesystem.get_file_info(place).is_file:
-        return [RemoteFile(filesystem, place, url)]
+        return {RemoteFile(filesystem, place, url): {}}
     chosen = pa.fs.FileSelector(place, recursive=True, allow_not_found=True)
     listed = [PurePosixPath(one.path) for one in filesystem.get_file_info(chosen) if one.is_file]
     found = _of_folder(folder, listed, url)  # of an address, a PurePath has lost one slash
     places = [f"{place.rstrip('/')}/{path.relative_to(folder)}" for path in found]
-    return [
+    files = (
         RemoteFile(filesystem, at, f"{scheme}://{at.partition('://')[2] or at}") for at in places
-    ]
+    )
+    return dict(zip(files, found.values(), strict=True))
 
 
 def _is_pattern(value: str | os.PathLike[str]) -> bool:
@@ -104,11 +111,13 @@ def _natural(path: PurePath) -> tuple[list[list[Any]], str]:
 
 
 def kind_of(path: PurePath) -> str:
-    """The end of a name without that of compression."""
-    return without_compression(path).suffix.lower()
+    """The end of a name without that of compression; the first of those that mean the same."""
+    suffix = without_compression(path).suffix.lower()
+    same = (each[0] for each in (PARQUET_SUFFIXES, ARROW_SUFFIXES) if suffix in each)
+    return next(same, suffix)
 
 
-def _of_folder(folder: PurePath, paths: Iterable[PurePath], name: str) -> list[Any]:
+def _of_folder(folder: PurePath, paths: Iterable[PurePath], name: str) -> Files:
     """The files of records among those inside a folder, in natural order of their paths."""
     inside = sorted((path.relative_to(folder) for path in paths), key=_natural)
     for foreign, what in _FOREIGN.items():
@@ -121,28 +130,25 @@ def _of_folder(folder: PurePath, paths: Iterable[PurePath], name: str) -> list[A
     ]
     if not found:
         raise FileNotFoundError(errno.ENOENT, "There is no file of records", name)
-    for path in found:
-        if any(map(_PARTITION.fullmatch, path.parts[:-1])):
-            raise ValueError(
-                f"{folder / path} is in a folder of a partition, whose name has a value of its "
-                f"records: give pyarrow.dataset.dataset({str(folder)!r}, partitioning='hive'), "
-                f"with format='csv' for text"
-            )
-    return [folder / path for path in found]
+    matches = ([*filter(None, map(_PARTITION.fullmatch, path.parts[:-1]))] for path in found)
+    cells = ({match[1]: unquote(match[2]) for match in of_path} for of_path in matches)
+    return dict(zip((folder / path for path in found), cells, strict=True))
 
 
-def files_of(value: Any) -> list[Any]:
+def files_of(value: Any) -> Files:
     """The files of a path, a URL, or a list of paths: of files, folders and patterns.
 
     Those of folders and patterns such as ``**/*.parquet`` are in natural order of their paths:
-    part-2 comes before part-10. A list has its own order.
+    part-2 comes before part-10. A list has its own order. Each has what its folders, such as
+    ``year=2020``, say of its records.
     """
     if isinstance(value, list | tuple):
-        found = [path for one in value for path in files_of(one)]
-        real = [os.path.realpath(str(path)) for path in found]
+        several = [one for each in value for one in files_of(each).items()]
+        real = [os.path.realpath(str(path)) for path, _ in several]
         for path, again in itertools.pairwise(sorted(real)):
             if path == again:
                 raise ValueError(f"{path} is in the list of files twice: leave one out")
+        found = dict(several)
     elif is_url(str(value)):
         found = _remote_files(str(value))
     elif _is_pattern(value):
@@ -153,8 +159,8 @@ def files_of(value: Any) -> list[Any]:
         inside = (Path(parent, name) for parent, _, names in os.walk(value) for name in names)
         found = _of_folder(Path(value), inside, str(value))
     else:
-        return [Path(value)]
-    first = found[0]
+        return {Path(value): {}}
+    first = next(iter(found))
     for path in found:
         if kind_of(path) != kind_of(first):
             raise ValueError(
@@ -165,6 +171,58 @@ def files_of(value: Any) -> list[Any]:
 
 
 # --- several files as one table
+
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
+
+
+class PartitionTable(Table):
+    """The records of a file, and what the names of its folders say of all of them.
+
+    That is further columns, unless the file has such columns.
+    """
+
+    def __init__(self, table: Table, cells: dict[str, str]) -> None:
+        if table.names is None:
+            raise ValueError(
+                f"{table.name} has no header, and its columns no names beside {', '.join(cells)}, "
+                f"of which its folder is a partition: give the files as a list"
+            )
+        more = {key: cell for key, cell in cells.items() if key not in table.names}
+        self._table, self._cells = table, list(more.values())
+        self.name, self.num_records = table.name, table.num_records
+        self.names = (*table.names, *more)
+        self.width = len(self.names)
+        self.first_record = table.first_record and (*table.first_record, *self._cells)
+
+    @property
+    def dtypes(self) -> Sequence[np.dtype[Any] | None] | None:
+        """Of the columns: integers, where the name of the folder is one."""
+        more = [np.dtype(np.int64) if _INTEGER.fullmatch(cell) else None for cell in self._cells]
+        return None if self._table.dtypes is None else [*self._table.dtypes, *more]
+
+    def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
+        """Pieces of some columns."""
+        own, record = [column for column in columns if column.index < self._table.width], 0
+        own = own or [Column(0, "record", np.dtype(object))]  # for the number of records
+        for chunk in self._table.chunks(own, max_records):
+            count, values = len(chunk[0]), iter(chunk)
+            yield tuple(
+                next(values) if column in own else self._filled(column, count, record)
+                for column in columns
+            )
+            record += count
+
+    def locate(self, record: int) -> str:
+        """Where a record is in the file."""
+        return self._table.locate(record)
+
+    def _filled(self, column: Column, count: int, record: int) -> Any:
+        cell = self._cells[column.index - self._table.width]
+        if column.is_raw:
+            return pa.repeat(pa.scalar(cell, pa.large_string()), count)
+        if not _INTEGER.fullmatch(cell):
+            raise ValueError(f"{self.name}: {cell!r}, its folder, is not {column.expected()}")
+        return checked(np.full(count, int(cell)), column, self, record)
 
 
 class PartTable(Table):
@@ -291,14 +349,14 @@ def open_table(
         header = True if any(isinstance(one, str) for one in named) else TEXT_IDS
     text = {"delimiter": source.delimiter, "header": header, "strict": strict}
     is_files = isinstance(value, str | os.PathLike | list | tuple)
-    tables: list[Table] = (
-        [_open_file(path, text) for path in files_of(value)]
-        if is_files
-        else [open_frame(value, of, once=once)]
-    )
+    files: Files = files_of(value) if is_files else {}
+    tables: list[Table] = [_open_file(path, text) for path in files]
+    tables = tables or [open_frame(value, of, once=once)]
     for table in tables:
         if not isinstance(table, CsvTable) and (source.header, source.delimiter) != ("auto",) * 2:
             raise ValueError(f"header= and delimiter= are for text files, not for {table.name}")
+    for at, cells in enumerate(files.values()):
+        tables[at] = PartitionTable(tables[at], cells) if cells else tables[at]
     if len(tables) == 1:
         return tables[0]
     name = f"{len(tables)} files" if isinstance(value, list | tuple) else os.fspath(value)

@@ -1,4 +1,4 @@
-"""Tensors in files of ``torch.save``, mapped; and tensors in memory.
+"""Tensors in files of ``torch.save`` and safetensors, mapped; and tensors in memory.
 
 Only this module of the build imports torch, and only for such files: pickles are read with
 ``weights_only``, so that nothing in a file is executed.
@@ -73,12 +73,18 @@ def open_tensor(value: Any, name: str) -> npt.NDArray[Any] | SparseMatrix:
 
 
 def tensors_in(path: Path) -> dict[str, Any]:
-    """The tensors and NumPy arrays in a ``.pt`` file, by name.
+    """The tensors and NumPy arrays in a ``.pt`` or ``.safetensors`` file, by name.
 
     Those of dictionaries within dictionaries have names such as "paper/x", and the names of an
     edge type are joined by "__". A file that is one tensor has the name "".
     """
-    return dict(_values_in(load_torch(path)))
+    if path.suffix.lower() != ".safetensors":
+        return dict(_values_in(load_torch(path)))
+    from safetensors.torch import load_file
+
+    with reading(path, "safetensors file"):
+        tensors: dict[str, Any] = load_file(path)
+        return tensors
 
 
 def _values_in(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
