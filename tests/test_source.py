@@ -163,7 +163,7 @@ def test_ids_by_option_of_the_build(tmp_path: Path) -> None:
 @pytest.mark.parametrize("header", ["a,edge_id", ",a", "target,b"])
 def test_tables_of_edges_have_no_ids(tmp_path: Path, header: str) -> None:
     path = write_csv(tmp_path / "a.csv", header, AMOUNTS, AMOUNTS)
-    with pytest.raises(ValueError, match=r"is probably an index or ids: columns=\["):
+    with pytest.raises(ValueError, match=r"is probably an index, ids or a partition: columns=\["):
         gz.build(tmp_path / "d", {"edge_index": EDGES, "kind": path})
     source = gz.Source(path, columns=[0, 1])
     with gz.build(tmp_path / "d", {"edge_index": EDGES, "kind": source}) as ds:

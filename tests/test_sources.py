@@ -259,6 +259,7 @@ def test_partitions_are_columns(tmp_path: Path, refused: Any, kind: str) -> None
     build_dataset(tmp_path / "d", pattern, src="kind", dst="year", ids="map", edge_attrs=[])
     with gz.open(tmp_path / "d") as ds:
         assert list(ds.node_ids) == ["*", "+", "2019", "2020"]
+    refused("'year' is probably an index, ids or a partition", PAIRS, pattern, id_column="src")
     # a column of the files counts more than their folder
     write(tmp_path / "t", {"time=1/p.parquet": edge_table(time=[5, 6, 7, 8])})
     build_dataset(tmp_path / "d", tmp_path / "t")

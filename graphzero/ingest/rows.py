@@ -451,6 +451,7 @@ def _check_names(table: Table, values: Sequence[int], of: Kind) -> None:
         return
     shown = [names[index] for index in values]
     odd = [values[i] for i in [*unnamed_columns(shown), *find_known(shown, IDS)]]
+    odd += [i for i in values if names[i] in table.of_folders]
     if of == "edge":
         odd += [i for i in values if is_source_name(names[i]) or is_target_name(names[i])]
         odd += [values[i] for i in find_known(shown, frozenset(["edgeid", "eid"]))]
@@ -458,8 +459,8 @@ def _check_names(table: Table, values: Sequence[int], of: Kind) -> None:
         places = [name if name.strip() else index for index, name in enumerate(names)]
         raise ValueError(
             f"{table.name} has {columns_of(table)}, and {label_of(names, odd[0])!r} is probably an "
-            f"index or ids: columns={[places[i] for i in values if i not in odd]} says which "
-            f"columns are values; of nodes, id_column= says which has the ids"
+            f"index, ids or a partition: columns={[places[i] for i in values if i not in odd]} "
+            f"says which columns are values; of nodes, id_column= says which has the ids"
         )
 
 

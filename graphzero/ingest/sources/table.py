@@ -257,6 +257,8 @@ class Table(Protocol):
         (n, length).
     first_record : sequence of str or None
         The cells of the first record, of text only.
+    of_folders : sequence of str
+        The names of columns that are in the names of folders, and not in the files.
     """
 
     name: str
@@ -264,6 +266,7 @@ class Table(Protocol):
     width: int
     num_records: int | None = None
     first_record: Sequence[str] | None = None
+    of_folders: Sequence[str] = ()
 
     @property
     def dtypes(self) -> Sequence[np.dtype[Any] | None] | None:  # noqa: D102

@@ -189,10 +189,10 @@ class PartitionTable(Table):
             )
         more = {key: cell for key, cell in cells.items() if key not in table.names}
         self._table, self._cells = table, list(more.values())
-        self.name, self.num_records = table.name, table.num_records
-        self.names = (*table.names, *more)
+        self.name, self.first_record = table.name, table.first_record
+        self.num_records = table.num_records
+        self.names, self.of_folders = (*table.names, *more), tuple(more)
         self.width = len(self.names)
-        self.first_record = table.first_record and (*table.first_record, *self._cells)
 
     @property
     def dtypes(self) -> Sequence[np.dtype[Any] | None] | None:
@@ -202,27 +202,25 @@ class PartitionTable(Table):
 
     def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
         """Pieces of some columns."""
-        own, record = [column for column in columns if column.index < self._table.width], 0
+        own = [column for column in columns if column.index < self._table.width]
         own = own or [Column(0, "record", np.dtype(object))]  # for the number of records
         for chunk in self._table.chunks(own, max_records):
             count, values = len(chunk[0]), iter(chunk)
             yield tuple(
-                next(values) if column in own else self._filled(column, count, record)
-                for column in columns
+                next(values) if column in own else self._filled(column, count) for column in columns
             )
-            record += count
 
     def locate(self, record: int) -> str:
         """Where a record is in the file."""
         return self._table.locate(record)
 
-    def _filled(self, column: Column, count: int, record: int) -> Any:
+    def _filled(self, column: Column, count: int) -> Any:
         cell = self._cells[column.index - self._table.width]
         if column.is_raw:
             return pa.repeat(pa.scalar(cell, pa.large_string()), count)
         if not _INTEGER.fullmatch(cell):
             raise ValueError(f"{self.name}: {cell!r}, its folder, is not {column.expected()}")
-        return checked(np.full(count, int(cell)), column, self, record)
+        return checked(np.full(count, int(cell)), column, self, 0)
 
 
 class PartTable(Table):
@@ -234,7 +232,7 @@ class PartTable(Table):
     def __init__(self, name: str, tables: Sequence[Table]) -> None:
         first = tables[0]
         self.name, self.names, self.width = name, first.names, first.width
-        self._tables = tables
+        self._tables, self.of_folders = tables, first.of_folders
         self._orders = [_order(table, first) for table in tables]
         counts = [table.num_records for table in tables]
         self.num_records = None if None in counts else sum(count or 0 for count in counts)
