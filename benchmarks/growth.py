@@ -326,7 +326,7 @@ def draw(sizes: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Costs against edges, both axes logarithmic: a colour for each work, a dash for each state."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(12, 4), layout="constrained")
+    figure = Figure(figsize=(13, 5), layout="constrained")
     axes = dict(zip(UNITS, figure.subplots(1, 3), strict=True))
     costs = {one["edges"]: costs_of(one) for one in sizes}
     for name, state, unit in dict.fromkeys(key for each in costs.values() for key in each):
@@ -336,7 +336,7 @@ def draw(sizes: Sequence[Mapping[str, Any]], path: Path) -> None:
         axes[unit].loglog(list(there), points, style, label=f"{name} {STATES[state]}")
     for unit, each in axes.items():
         each.set(xlabel="edges", ylabel=unit)
-        each.legend(fontsize="x-small")
+        each.legend(fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2)
     figure.savefig(path)
 
 

@@ -98,7 +98,7 @@ def sizes() -> list[Size]:
         Size("tests/", code_lines(iter(_tests())), 23_700),
         Size("benchmarks/", code_lines(iter(_python("benchmarks"))), 3_470),
         Size("files of benchmarks/", len(_python("benchmarks")), 19),
-        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 34_800),
+        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 34_900),
     ]
     for package, (lines, files) in BUDGETS.items():
         here = [path for path in python if _package_of(path) == package]
