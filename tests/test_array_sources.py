@@ -117,7 +117,9 @@ def test_damaged_files_of_matrices(tmp_path: Path, refused: Any, name: str, valu
     refused(r"m\.npz|edges", tmp_path / "m.npz")
 
 
-def test_safetensors_that_cannot_be_read(tmp_path: Path, refused: Any) -> None:
+def test_safetensors_that_cannot_be_read(
+    tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "e.safetensors"
     save_file({"e": EDGE_INDEX}, path)
     whole = path.read_bytes()
@@ -126,6 +128,8 @@ def test_safetensors_that_cannot_be_read(tmp_path: Path, refused: Any) -> None:
         refused(r"e\.safetensors is not a complete safetensors file", path)
     path.write_bytes(whole)
     refused(r"e\.safetensors has not one array 'x'; it has e \(", f"{path}:x")
+    monkeypatch.setitem(sys.modules, "safetensors.torch", None)
+    refused(r"e\.safetensors needs .* pip install safetensors", path, kind=ImportError)
 
 
 def test_npz_cut_at_any_byte(tmp_path: Path, refused: Any) -> None:

@@ -113,8 +113,7 @@ def _natural(path: PurePath) -> tuple[list[list[Any]], str]:
 def kind_of(path: PurePath) -> str:
     """The end of a name without that of compression; the first of those that mean the same."""
     suffix = without_compression(path).suffix.lower()
-    same = (each[0] for each in (PARQUET_SUFFIXES, ARROW_SUFFIXES) if suffix in each)
-    return next(same, suffix)
+    return next((each[0] for each in (PARQUET_SUFFIXES, ARROW_SUFFIXES) if suffix in each), suffix)
 
 
 def _of_folder(folder: PurePath, paths: Iterable[PurePath], name: str) -> Files:

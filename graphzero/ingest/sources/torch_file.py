@@ -80,11 +80,12 @@ def tensors_in(path: Path) -> dict[str, Any]:
     """
     if path.suffix.lower() != ".safetensors":
         return dict(_values_in(load_torch(path)))
-    from safetensors.torch import load_file
-
+    try:
+        from safetensors.torch import load_file
+    except ImportError:
+        raise ImportError(f"{path} needs another package: pip install safetensors") from None
     with reading(path, "safetensors file"):
-        tensors: dict[str, Any] = load_file(path)
-        return tensors
+        return dict(load_file(path))
 
 
 def _values_in(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
