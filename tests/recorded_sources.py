@@ -8,6 +8,7 @@ any earlier version as well.
 from __future__ import annotations
 
 import shutil
+import struct
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -271,7 +272,15 @@ def record_arrays(made: Builds) -> None:
         made.add(f"scipy's {kind}", made.path("a.npz"))
         made.add(f"scipy's {kind}, no weights", made.path("a.npz"), weight=False)
     by_source = edges[np.argsort(edges[:, 0], kind="stable")]
-    made.add("0.2", {"edge_index": by_source.T}, X)  # as docs/ingest.md reads such files
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(edges[:, 0], minlength=NODES))])
+    begin = -(-(64 + indptr.nbytes) // 64) * 64
+    sizes = (indptr.nbytes, 8 * len(edges), 64, begin, NODES, len(edges), 0)
+    head = struct.pack("<8s7Q", b"graphlit", *sizes) + indptr.astype("<u8").tobytes()
+    path, targets = made.path("old.gl"), by_source[:, 1].astype("<u8")
+    path.write_bytes(head.ljust(begin, b"\0") + targets.tobytes())
+    features = made.path("old.gd")
+    features.write_bytes(struct.pack("<8sIIQQ", b"GZDATA26", 0, 2, *X.shape) + X.tobytes())
+    made.add("0.2", path, features)
 
 
 def record_memory(made: Builds) -> None:

@@ -73,7 +73,10 @@ BUILDS = {
         *({"weight_attrs": []}, {"edge_weight": NEGATIVE}),
     ),
     "yielded": (
-        *({"edges": iter([EDGES]), "weight": "w"}, "{'src': ..., 'dst': ..., 'weight': ...}"),
+        *(
+            {"edges": iter([[*YIELDED.values()]]), "weight": "w"},
+            "{'src': ..., 'dst': ..., 'weight': ...}",
+        ),
         *({"edges": iter([YIELDED])}, {"edge_weight": YIELDED["w"]}),
     ),
     "beside": (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import re
+import struct
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -130,6 +131,39 @@ def test_safetensors_that_cannot_be_read(
     refused(r"e\.safetensors has not one array 'x'; it has e \(", f"{path}:x")
     monkeypatch.setitem(sys.modules, "safetensors.torch", None)
     refused(r"e\.safetensors needs .* pip install safetensors", path, kind=ImportError)
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_files_of_graphzero_02(tmp_path: Path, refused: Any) -> None:
+    """The layout is that of files which graphzero 0.2.0 has written."""
+    heads = (b"graphlit", 56, 24, 64, 128, 6, 3)
+    body = struct.pack("<7Q8x3Q", *(0, 1, 2, 2, 2, 2, 3), *(1, 2, 0))
+    whole = struct.pack("<8s7Q", *heads, 1) + body + bytes(40) + struct.pack("<3f", 0.5, 1.5, 2.5)
+    (tmp_path / "w.gl").write_bytes(whole)
+    rows = np.arange(12, dtype=np.float64).reshape(6, 2)
+    (tmp_path / "x.gd").write_bytes(struct.pack("<8sIIQQ", b"GZDATA26", 0, 3, 6, 2) + bytes(rows))
+    edges = np.array([[0, 1, 5], [1, 2, 0]])
+    build_dataset(tmp_path / "p", {"edge_index": edges}, rows, weight=[0.5, 1.5, 2.5])
+    build_dataset(tmp_path / "b", tmp_path / "w.gl", tmp_path / "x.gd")
+    assert contents(tmp_path / "p") == contents(tmp_path / "b")
+    build_dataset(tmp_path / "q", {"edge_index": edges}, num_nodes=6)
+    (tmp_path / "w.gl").write_bytes(whole[:56] + bytes(8) + whole[64:])
+    build_dataset(tmp_path / "c", tmp_path / "w.gl")
+    assert contents(tmp_path / "q") == contents(tmp_path / "c")
+    bad = tmp_path / "t.gl"
+    for end in (4, 8, 63, 100, 150, 190):
+        bad.write_bytes(whole[:end])
+        refused(r"t\.gl is not a complete \.gl file of graphzero 0\.2", bad)
+    for at in range(56):
+        for bit in (1, 128):
+            bad.write_bytes(whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :])
+            refused(r"t\.gl is not a (complete \.gl file|valid CSR matrix)", bad)
+    bad = tmp_path / "t.gd"
+    for head in ((9, 6, 2), (2**32 - 1, 6, 2), (3, 7, 2), (3, 2**63, 2), (3, 2**62, 2**62)):
+        bad.write_bytes(struct.pack("<8sIIQQ", b"GZDATA26", 0, *head) + bytes(96))
+        refused(r"t\.gd is not a complete \.gd file of graphzero 0\.2", edges.T, bad)
+    for inputs in ((tmp_path / "b" / "graph.gl",), (edges.T, tmp_path / "b" / "features.gd")):
+        refused(r"it is of this version.*graphzero\.reorder", *inputs)
 
 
 def test_npz_cut_at_any_byte(tmp_path: Path, refused: Any) -> None:
@@ -284,7 +318,9 @@ PAIR = (np.array([0, 1, 2]), np.array([1, 2, 0]))
         ([PAIR, (PAIR[0], PAIR[1][:2])], "chunk 1 cannot be read: .*Yield pairs of equally long"),
         ([PAIR, (PAIR[0], np.array([1, -1, 0]))], "edges, record 4: -1 is not a target id"),
         ([(*PAIR, np.ones(3))], "chunk 0 cannot be read: .*Yield pairs.*'weight'"),
-        ([np.zeros((2, 3), int)], r"chunk 0 cannot be read: it is one array of shape \(2, 3\)"),
+        ([np.zeros((3, 3), int)], r"chunk 0 cannot be read: it has shape \(3, 3\), and not"),
+        ([np.zeros((2, 2), int)], r"chunk 0 cannot be read: it has shape \(2, 2\), which may be"),
+        ([EDGE_INDEX, EDGE_INDEX.T], r"chunk 1 .* shape \(4000, 2\), and earlier ones the other"),
         ([PAIR, (PAIR[0] > 0, PAIR[1] > 0)], "chunk 1 .* columns are not those of chunk 0"),
         ([{"src": PAIR[0], "dst": PAIR[1], "weight": [1.0, -2, 3]}], "record 1: weight -2.0"),
         ([], "has no edges"),
@@ -292,6 +328,20 @@ PAIR = (np.array([0, 1, 2]), np.array([1, 2, 0]))
 )
 def test_chunks_that_are_no_edges(refused: Any, chunks: Any, message: str) -> None:
     refused(message, iter(chunks))
+
+
+@pytest.mark.parametrize("across", [False, True])
+def test_chunks_of_edges_may_be_arrays(tmp_path: Path, across: bool) -> None:
+    """Where one of them has shape (2, 2), the others say which way it is meant."""
+    pieces: Any = [EDGE_INDEX.T[:0], EDGE_INDEX.T[:50], torch.tensor(EDGE_INDEX.T[50:52])]
+    pieces += [EDGE_INDEX.T[52:]]
+    chunks = [piece.T if across else piece for piece in pieces]
+    build_dataset(tmp_path / "p", EDGE_INDEX)
+    build_dataset(tmp_path / "b", iter(chunks))
+    assert contents(tmp_path / "b") == contents(tmp_path / "p")
+    build_dataset(tmp_path / "e", {"edge_index": EDGE_INDEX[:, :2]})
+    build_dataset(tmp_path / "f", {"edge_index": iter([EDGE_INDEX[:, :2]])})
+    assert contents(tmp_path / "f") == contents(tmp_path / "e")
 
 
 ROWS = np.ones((25, 2), np.float32)

@@ -82,8 +82,17 @@ def test_what_does_not_fit_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"is not a dtype; use one of .*float16, bfloat16"):
         built(tmp_path, rows, "bf16")
     np.save(tmp_path / "x.npy", rounded(some_rows(), "bfloat16").view("V2"))  # as of ml_dtypes
-    with pytest.raises(ValueError, match=r"x\.npy has dtype \|V2, .*give array\.view\("):
+    with pytest.raises(ValueError, match=r"x\.npy has dtype \|V2, .*give feature_dtype='bfloat16'"):
         built(tmp_path, tmp_path / "x.npy")
+
+
+def test_two_bytes_without_a_meaning_are_bfloat16_where_the_user_says_so(tmp_path):
+    bits = rounded(some_rows(), "bfloat16")
+    np.save(tmp_path / "x.npy", bits.view("V2"))
+    got = built(tmp_path, tmp_path / "x.npy", "bfloat16")
+    np.testing.assert_array_equal(got.view("<u2"), bits.view("<u2"))
+    with pytest.raises(ValueError, match=r"dtype \|V2"):
+        built(tmp_path, tmp_path / "x.npy", "float32")
 
 
 IDS_FIRST = {"id_column": 0}

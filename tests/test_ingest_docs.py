@@ -101,6 +101,9 @@ def write_arrays(in_memory: dict[str, Any]) -> None:
     torch.save(importlib.import_module("torch_geometric.data").Data(**tensors), "graph.pt")
     save_file = importlib.import_module("safetensors.numpy").save_file
     save_file({"edge_index": pairs, "x": X}, "g.safetensors")
+    by_source = EDGES[np.argsort(EDGES[:, 0], kind="stable")]
+    inputs.write_graph02("old.gl", np.bincount(EDGES[:, 0], minlength=NODES), by_source[:, 1])
+    inputs.write_features02("features.gd", X)
 
 
 def write_datasets() -> None:
@@ -128,6 +131,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Any:
     found = {
         "gz": graphzero,
         "graphzero": importlib.import_module("graphzero.pyg") and graphzero,
+        "numpy": np,
         "pyarrow": pa,
         "torch": torch,
         "edges": EDGES,
@@ -188,24 +192,6 @@ def test_every_row_is_run() -> None:
     lines = [line for line in TEXT.splitlines() if line.startswith("| ")]
     assert len(ROWS.findall(TEXT)) == sum(line != "| source | code |" for line in lines) > 20
     assert len(ROWS.findall(SECTION.split("\n### ")[0])) == 4
-
-
-def test_the_script_for_files_of_graphzero_02(names: dict[str, Any]) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-    assert len(code.replace("\n\n", "\n").splitlines()) <= 10
-    by_source = EDGES[np.argsort(EDGES[:, 0], kind="stable")]
-    inputs.write_graph02("old.gl", np.bincount(EDGES[:, 0], minlength=NODES), by_source[:, 1])
-    inputs.write_features02("old.gd", X)
-    weights = np.arange(len(EDGES), dtype="<f4")
-    file = Path("old.gl").read_bytes()
-    padding = bytes(-len(file) % 64)
-    Path("old.gl").write_bytes(file[:56] + b"\1" + file[57:] + padding + weights.tobytes())
-    run(code, names)
-    with graphzero.open("data") as ds:
-        assert (ds.num_nodes, ds.num_edges) == (NODES, len(EDGES))
-        np.testing.assert_array_equal(ds.features.gather(range(NODES)), X)
-        assert ds.graph.neighbors(3).tolist() == by_source[by_source[:, 1] == 3, 0].tolist()
-        assert sorted(ds.graph.weights) == [*weights]
 
 
 def test_the_scripts_for_links_and_graphbolt(names: dict[str, Any]) -> None:

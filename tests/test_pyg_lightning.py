@@ -95,6 +95,29 @@ def test_every_stage_sees_its_nodes_and_an_epoch_is_resumed(store, tmp_path, dev
     assert resumed["train", 1] == whole["train", 1]
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("package", ["lightning.pytorch", "pytorch_lightning"])
+def test_it_is_the_data_module_of_either_package(store, package):
+    pl = pytest.importorskip(package)
+
+    class Counting(pl.LightningModule):
+        seeds = 0
+
+        def training_step(self, batch, batch_idx):
+            self.seeds += batch.batch_size
+
+        def configure_optimizers(self):
+            return None
+
+    with gz.open(store) as ds:
+        module, model = DataModule(ds, num_neighbors=[2], batch_size=59), Counting()
+        quiet = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+        pl.Trainer(max_epochs=2, accelerator="cpu", **dict.fromkeys(quiet, False)).fit(
+            model, module
+        )
+    assert model.seeds == 2 * len(SPLITS["train"])
+
+
 def test_stages_without_seeds_are_left_out_or_refused(store):
     with gz.open(store) as ds:
         module = DataModule(ds, num_neighbors=[2], batch_size=8)

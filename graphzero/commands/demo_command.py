@@ -49,6 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "write all files to this folder, created if needed, and keep them (default: a temporary "
         "folder, deleted at the end)",
     )
+    add("--keep", "do not delete the temporary folder")
     add_training_options(parser, epochs=2)
     parser.set_defaults(pack=None)
 
@@ -61,8 +62,12 @@ def run(args: argparse.Namespace) -> int:
         if not args.quiet:
             print(text, flush=True)
 
+    prefix = "graphzero-demo-"
     temporary = partial(tempfile.TemporaryDirectory, ignore_cleanup_errors=True)
-    with nullcontext(args.dir) if args.dir else temporary(prefix="graphzero-demo-") as name:
+    if args.keep and not args.dir:
+        args.dir = tempfile.mkdtemp(prefix=prefix)
+        print(f"files are kept in {args.dir}", flush=True)
+    with nullcontext(args.dir) if args.dir else temporary(prefix=prefix) as name:
         folder = Path(name)
         folder.mkdir(parents=True, exist_ok=True)
         check_output_options(args, demo_paths(folder))

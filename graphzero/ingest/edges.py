@@ -350,7 +350,7 @@ def open_edges(
         table: Table = (
             open_table(source, strict=True, of="edge", text_ids=text_ids, once=once)
             if with_columns
-            else open_chunks("edges", value, once=once)
+            else open_chunks("edges", value, once=once, is_edge_index=is_edge_index)
         )
         return edges_of_table(table, edge_attrs=source.edge_attrs, **columns)
     name = fspath(value) if isinstance(value, str | PathLike) else "edges"
@@ -364,8 +364,8 @@ def open_edges(
     if not isinstance(array, SparseMatrix):
         is_pyg = is_edge_index or is_tensor(value)
         return _from_array(array, name, **columns, is_edge_index=is_pyg, text_ids=text_ids)
-    usual = {"src": 0, "dst": 1, "weight": 2}
-    columns |= {role: at for role, at in usual.items() if columns[role] is None}
+    usual = zip(("src", "dst", "weight"), range(array.width), strict=False)
+    columns |= {role: at for role, at in usual if columns[role] is None}
     return replace(edges_of_table(array, edge_attrs=[], **columns), shape=array.shape)
 
 

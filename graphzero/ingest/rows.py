@@ -376,7 +376,7 @@ def _open_arrays(value: Any, label: str, names: Sequence[str], dtype: np.dtype[A
     for i, one in enumerate(value if several else [value]):
         where = f"{label}[{i}]" if several else label
         where = os.fspath(one) if isinstance(one, str | os.PathLike) else where
-        tables.append(_table_of_array(where, open_array(one, where, names)))
+        tables.append(_table_of_array(where, open_array(one, where, names, dtype)))
     if any(table.dtypes != tables[0].dtypes for table in tables):
         kinds = ", ".join(f"{table.dtypes} in {table.name}" for table in tables)
         raise ValueError(f"{label} has rows of several dtypes or shapes: {kinds:.1000}")

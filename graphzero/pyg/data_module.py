@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -12,8 +14,13 @@ from graphzero.graph.dataset import Dataset
 from graphzero.loader.arguments import as_dataset, as_seed_nodes
 from graphzero.pyg.loaders import NeighborLoader
 
+_Other: type = LightningDataModule
+with suppress(ImportError):  # its Trainer asks for its own class, and PyG may have taken another
+    _Other = importlib.import_module("pytorch_lightning").LightningDataModule
+_Bases = (LightningDataModule, *(() if issubclass(LightningDataModule, _Other) else (_Other,)))
 
-class DataModule(LightningDataModule):  # type: ignore[misc]
+
+class DataModule(*_Bases):  # type: ignore[misc]
     """The loaders of a dataset for Lightning: train, validate, test and predict.
 
     It takes the arguments of PyG's ``LightningNodeData``. In several processes, training deals

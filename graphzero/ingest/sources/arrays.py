@@ -27,7 +27,7 @@ from graphzero.ingest.sources.table import (
     split_member,
 )
 from graphzero.ingest.sources.tables import note_input
-from graphzero.store.format import BFLOAT16
+from graphzero.store.format import BFLOAT16, MAGIC
 
 Array = npt.NDArray[Any]
 _ROLES: dict[str, tuple[str, ...]] = {
@@ -160,6 +160,42 @@ def _begin_of_member(path: Path, info: zipfile.ZipInfo) -> int:
     return info.header_offset + _LOCAL_HEADER_BYTES + int(sum(lengths))
 
 
+# --- files of graphzero 0.2, as 0.2.0 wrote them
+#
+# A .gl has "graphlit" and seven integers: the bytes of indptr and of indices, where each begins,
+# nodes, edges, and whether there are weights; then these three, each from a multiple of 64. A .gd
+# has "GZDATA26", a 0 and a dtype code of 4 bytes each, rows and columns, then the rows.
+
+_MAGIC_02 = {".gl": b"graphlit", ".gd": b"GZDATA26"}
+_DTYPES_02 = {0: "<i4", 1: "<i8", 2: "<f4", 3: "<f8"}
+
+
+def _open_02(path: Path, suffix: str) -> Array | SparseMatrix:
+    def mapped(dtype: str, begin: int, *shape: int) -> Any:
+        return np.memmap(path, dtype, "r", begin, shape) if all(shape) else np.empty(shape, dtype)
+
+    with reading(path, f"{suffix} file of graphzero 0.2"):
+        head = np.fromfile(path, "<i8", 8 if suffix == ".gl" else 4)
+        if head[:1].tobytes() in MAGIC.values():
+            raise ValueError(
+                "it is of this version, and part of a dataset: graphzero.open opens its folder, "
+                "and graphzero.reorder writes it in another order"
+            )
+        if head[:1].tobytes() != _MAGIC_02[suffix]:
+            raise ValueError("it begins with other bytes")
+        if suffix == ".gd":
+            rows: Array = mapped(_DTYPES_02[head.view("<u4")[3]], 32, *head[2:4].tolist())
+            return rows
+        *sizes, nodes, edges, weighted = head[1:].tolist()
+        begin = 64 + -(-8 * (nodes + 1) // 64) * 64
+        if sizes != [8 * (nodes + 1), 8 * edges, 64, begin]:
+            raise ValueError("its header contradicts itself")
+        parts = {"indptr": mapped("<i8", 64, nodes + 1), "indices": mapped("<u8", begin, edges)}
+        if weighted:
+            parts["data"] = mapped("<f4", begin + -(-8 * edges // 64) * 64, edges)
+    return SparseMatrix(os.fspath(path), "csr", (nodes, nodes), parts.get)
+
+
 # --- which array a value is
 
 _OF_TEXTS = (
@@ -168,7 +204,9 @@ _OF_TEXTS = (
 )
 
 
-def open_array(value: Any, what: str, names: Sequence[str] = ()) -> Array:
+def open_array(
+    value: Any, what: str, names: Sequence[str] = (), dtype: np.dtype[Any] | None = None
+) -> Array:
     """The array that a value is or names: in memory or mapped.
 
     Parameters
@@ -179,8 +217,11 @@ def open_array(value: Any, what: str, names: Sequence[str] = ()) -> Array:
         For messages.
     names : sequence of str
         Names of an array that is meant if the value has none, from `known_names`.
+    dtype : numpy.dtype, optional
+        What it is to become: as bfloat16 it may have two bytes without a meaning, which is how
+        NumPy saves it.
     """
-    found = open_edge_array(value, what, names)
+    found = open_edge_array(value, what, names, dtype)
     if isinstance(found, SparseMatrix):
         raise ValueError(
             f"{found.name} is a sparse matrix, and {what} are stored dense: give matrix.toarray() "
@@ -190,18 +231,21 @@ def open_array(value: Any, what: str, names: Sequence[str] = ()) -> Array:
     return found
 
 
-def open_edge_array(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
+def open_edge_array(
+    value: Any, what: str, names: Sequence[str], dtype: np.dtype[Any] | None = None
+) -> Array | SparseMatrix:
     """`open_array` for edges, which a sparse matrix may be."""
     found = _open(value, what, names)
     if isinstance(found, SparseMatrix):
         return found
-    if found.dtype == BFLOAT16 or found.dtype.name == "bfloat16":
+    is_bare = found.dtype == "V2"  # np.save stores ml_dtypes' bfloat16 so
+    if found.dtype == BFLOAT16 or found.dtype.name == "bfloat16" or (is_bare and dtype == BFLOAT16):
         return found.view(BFLOAT16)
     if found.dtype.kind in "iufb":
         return found
     hint = ": it must hold numbers" + (_OF_TEXTS if found.dtype.kind in "OSTU" else "")
-    if found.dtype == "V2":  # np.save stores ml_dtypes' bfloat16 so
-        view = "array.view([('bfloat16', '<u2')])"
+    if is_bare:
+        view = "feature_dtype='bfloat16', or array.view([('bfloat16', '<u2')])"
         hint = f", which has no meaning: if these are bfloat16, give {view}"
     raise ValueError(f"{_name_of(value, what)} has dtype {found.dtype}{hint}")
 
@@ -256,6 +300,8 @@ def _open_file(value: str | os.PathLike[str], names: Sequence[str]) -> Array | S
     path, member = split_member(value)
     note_input(path)
     suffix = path.suffix.lower()
+    if suffix in _MAGIC_02:
+        return _open_02(path, suffix)
     if suffix not in CONTAINERS:
         return load_npy(path)
     arrays = npz_arrays(path) if suffix == ".npz" else _torch_arrays(path)

@@ -395,14 +395,17 @@ def _pandas_array(column: Any, kind: pa.DataType | None) -> pa.Array:
 # --- chunks of edges
 
 
-def open_chunks(name: str, source: Any, *, once: bool = False) -> ArrowTable:
+def open_chunks(
+    name: str, source: Any, *, once: bool = False, is_edge_index: bool = False
+) -> ArrowTable:
     """The edges that an iterator yields, or one that a function returns.
 
-    A chunk is a pair of equally long vectors, sources and targets, or a table with the columns by
-    name, also as a dictionary. All are of one kind. With `once` the edges are read once only;
+    A chunk is a pair of equally long vectors, sources and targets, or both as one array of shape
+    (2, n) or (n, 2), or a table with the columns by name, also as a dictionary. All are of one
+    kind; with `is_edge_index`, arrays have shape (2, n). With `once` the edges are read once only;
     otherwise they are spooled.
     """
-    batches = _batches_of(chunks_of(source, name), name)
+    batches = _batches_of(chunks_of(source, name), name, True if is_edge_index else None)
     first = next(batches, None)
     if first is None:
         first = pa.record_batch([pa.array([], pa.int64())] * 2, _PAIR)
@@ -418,7 +421,8 @@ def open_chunks(name: str, source: Any, *, once: bool = False) -> ArrowTable:
 _PAIR = ["first of a pair", "second of a pair"]  # of columns without names
 
 
-def _batches_of(chunks: Iterator[Any], name: str) -> Iterator[pa.RecordBatch]:
+def _batches_of(chunks: Iterator[Any], name: str, across: bool | None) -> Iterator[pa.RecordBatch]:
+    """Records of chunks; `across` is whether arrays have shape (2, n), None if none has said it."""
     names, of_first = None, None  # columns, and which of them are booleans
     for number, chunk in enumerate(chunks):
         where = f"{name}, chunk {number}"
@@ -427,7 +431,8 @@ def _batches_of(chunks: Iterator[Any], name: str) -> Iterator[pa.RecordBatch]:
                 chunk = pa.table({str(key): np.asarray(chunk[key]) for key in chunk})
             elif not is_frame(chunk):
                 if hasattr(chunk, "shape"):
-                    raise ValueError(f"it is one array of shape {tuple(chunk.shape)}")
+                    across = _is_across(tuple(chunk.shape), across)
+                    chunk = chunk if across else chunk.T
                 sources, targets = map(np.asarray, chunk)
                 chunk = pa.table([sources, targets], _PAIR)
             table = open_frame(chunk, "edge", once=True)
@@ -441,3 +446,15 @@ def _batches_of(chunks: Iterator[Any], name: str) -> Iterator[pa.RecordBatch]:
                 f"and targets, or tables, such as {{'src': ..., 'dst': ..., 'weight': ...}}"
             ) from None
         yield from table.read(names, _CHUNK_RECORDS)
+
+
+def _is_across(shape: tuple[int, ...], earlier: bool | None) -> bool:
+    """Whether an array of edges has shape (2, n), and not (n, 2), as earlier ones have."""
+    if len(shape) != 2 or 2 not in shape:
+        raise ValueError(f"it has shape {shape}, and not (2, n) or (n, 2)")
+    found = earlier if shape == (2, 2) else shape[0] == 2
+    if found is None:
+        raise ValueError("it has shape (2, 2), which may be (2, n) or (n, 2)")
+    if found != earlier and earlier is not None:
+        raise ValueError(f"it has shape {shape}, and earlier ones the other way")
+    return found

@@ -28,7 +28,7 @@ class SparseMatrix(ArrayTable):
         Number of sources and of targets.
     part : callable
         The array of a name that SciPy gives it: "row", "col" and "data" of "coo", "indptr",
-        "indices" and "data" of the others.
+        "indices" and "data" of the others. Without "data", edges have no weights.
 
     Raises
     ------
@@ -48,16 +48,17 @@ class SparseMatrix(ArrayTable):
         self.shape = (int(shape[0]), int(shape[1]))
         names = ("row", "col") if kind == "coo" else ("indptr", "indices")
         first, second, values = (part(one) for one in (*names, "data"))
+        given = [] if values is None else [values]
         if kind != "coo":
             first = _rows(first, self.shape[kind == "csc"], len(second))
-        if first is None or not len(first) == len(second) == len(values):
+        if first is None or any(len(one) != len(first) for one in (second, *given)):
             raise ValueError(
                 f"{name} is not a valid {kind.upper()} matrix of shape {self.shape}: each entry "
                 f"needs a row, a column and a value"
             )
         ends = [second, first] if kind == "csc" else [first, second]
-        is_bool = values.dtype == np.bool_
-        super().__init__(name, [*ends, values.view(np.uint8) if is_bool else values], of="entry")
+        given = [one.view(np.uint8) if one.dtype == np.bool_ else one for one in given]
+        super().__init__(name, [*ends, *given], of="entry")
 
 
 def _rows(pointers: npt.NDArray[Any], num_rows: int, count: int) -> npt.NDArray[Any] | None:

@@ -399,7 +399,7 @@ def reading(name: object, what: str) -> Iterator[None]:
 
 
 CONTAINERS = (".npz", ".pt", ".pth", ".safetensors")
-_ARRAY_SUFFIXES = (".npy", *CONTAINERS)
+_ARRAY_SUFFIXES = (".npy", ".gl", ".gd", *CONTAINERS)
 _WITH_MEMBER = re.compile(r"(.*?(?:\.npz|\.pth?|\.safetensors)):(.+)", re.I | re.S)
 
 
