@@ -179,6 +179,7 @@ def test_resuming_goes_on_with_the_next_epoch(folder, workers):
     loader = loader_of(batches, workers)
     batches.set_epoch(1)
     iterator = iter(loader)
+    assert batches.state_after(0)["epoch"] == 1  # of this pass, at once
     begun = [next(iterator) for _ in range(3)]
     state = batches.state_after(3)
     assert (state["epoch"], state["batches"], batches.epoch) == (1, 3, 2)
@@ -199,17 +200,33 @@ def test_resuming_goes_on_with_the_next_epoch(folder, workers):
 def test_a_state_is_of_the_pass_that_began_last(folder):
     batches = make(folder)
     with pytest.raises(RuntimeError, match="Call set_epoch before"):
-        batches.state_after(1)  # workers may have begun a pass
+        batches.state_after(0)  # workers may have begun a pass
     for epoch in range(2):
         list(batches)
         assert batches.state_after(8)["epoch"] == epoch
-    with pytest.raises(ValueError, match="taken must be at least 1"):
-        batches.state_after(0)
+    batches.set_epoch(4)
+    assert batches.state_after(0)["epoch"] == 4
     other = make(folder)
     list(other)
     list(loader_of(other, 2))
     with pytest.raises(RuntimeError, match="Call set_epoch before"):
         other.state_after(1)
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_no_state_is_of_the_pass_before(folder, chosen):
+    """Where workers begin another pass after the state before its first batch was given."""
+    batches = make(folder)
+    if chosen:
+        batches.set_epoch(0)
+    list(batches)
+    list(loader_of(batches, 2 * chosen))
+    may_begin = multiprocessing.get_context("fork").Event()
+    iterator = iter(loader_of(batches, 1, worker_init_fn=lambda worker: may_begin.wait()))
+    batches.state_after(0)
+    may_begin.set()
+    with pytest.raises(RuntimeError, match="Call set_epoch before each pass"):
+        next(iterator)
 
 
 @pytest.fixture

@@ -9,10 +9,13 @@ import threading
 import files
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from loaders import loader_of
 
 import graphzero as gz
-from graphzero.loader.epochs import Position
+from graphzero.loader.epochs import Position, Progress, read_position
+from graphzero.sampling.order import Share, batch_ids
 
 torch = pytest.importorskip("torch")
 pytestmark = [
@@ -147,7 +150,7 @@ def test_other_times_are_named(tmp_path):
         ({"batches": 14}, "must be an integer from 0 to 13, not 14"),
         ({"batches": True}, "must be an integer"),
         ({"epoch": "1"}, "epoch of the state must be"),
-        ({"options": None}, "another kind"),
+        ({"options": None}, "no state of these loaders"),
     ],
 )
 def test_bad_positions_are_refused(dataset, change, part):
@@ -161,16 +164,28 @@ def test_bad_positions_are_refused(dataset, change, part):
 @pytest.mark.parametrize("state", [{}, {"a": {"b": 1}}, None, [1]])
 def test_what_is_no_state_is_refused(dataset, state):
     for load in (make(dataset[0]).resume, iter(make(dataset[0])).load_state_dict):
-        with pytest.raises(ValueError, match="another kind: resume takes what state_after"):
+        with pytest.raises(ValueError, match="no state of these loaders: resume takes what"):
             load(state)
 
 
 def test_iterators_refuse_the_state_of_another_share(dataset):
     state = iter(make(dataset[0])).state_dict()
-    with pytest.raises(ValueError, match=r"anew with set_epoch\(0\)"):
+    with pytest.raises(ValueError, match=r"to resume of the dataset.* anew with set_epoch\(0\)"):
         iter(make(dataset[0])).load_state_dict({**state, "num_workers": 2})
     with pytest.raises(ValueError, match=r"worker \(1, now 0\)"):
         iter(make(dataset[0])).load_state_dict({**state, "worker": 1})
+
+
+@given(st.integers(0, 40), st.integers(1, 4), st.integers(1, 4), st.data())
+def test_states_of_workers_say_how_far_all_ranks_in_step_are(count, ranks, workers, data):
+    options = {"seed": 1}
+    rounds = data.draw(st.integers(0, -(-count // ranks)))
+    done, nested = set(batch_ids(count, Share(0, ranks))[:rounds]), {}
+    for worker in range(workers):
+        share = Share(0, ranks, worker, workers)
+        progress = Progress(3, 0, len(done & {*batch_ids(count, share)}), share)
+        nested[f"worker_{worker}"] = {"iterator": progress.state(options)}
+    assert read_position(nested, options, count) == Position(3, min(count, rounds * ranks))
 
 
 @pytest.mark.parametrize(("workers", "every"), [(0, 1), (1, 3), (3, 1), (3, 3)])
@@ -191,8 +206,14 @@ def test_stateful_data_loaders_go_on(whole, workers, every):
     assert taken_from(loader, 3) == expected[5:8]
     loader.load_state_dict(loader.state_dict())
     assert fingerprints(loader) == expected[8:]
-    with pytest.raises(ValueError, match="a StatefulDataLoader's load_state_dict its own"):
-        make(folder).resume(loader.state_dict())
+    for others in {0, 1, 3} - {workers}:  # with other workers, also from within a checkpoint
+        changed = make(folder)
+        changed.resume({"epoch": 7, "loader": state})
+        assert fingerprints(loader_of(changed, others)) == expected[5:]
+    if workers == 3:
+        del state["_snapshot"]["_worker_snapshots"]["worker_1"]
+        with pytest.raises(ValueError, match="must hold all workers of one rank"):
+            make(folder).resume(state)
 
 
 @pytest.mark.parametrize(("method", "persistent"), [("fork", False), ("spawn", True)])

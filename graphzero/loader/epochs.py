@@ -17,7 +17,7 @@ import hashlib
 import multiprocessing
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from multiprocessing.context import get_spawning_popen
 from typing import Any
@@ -97,8 +97,8 @@ def _check(state: Mapping[str, Any], kind: str, options: Mapping[str, Any]) -> N
     taken_with = state.get("options") if isinstance(state, Mapping) else None
     if not isinstance(taken_with, Mapping) or kind not in state:
         raise ValueError(
-            "this state is of another kind: resume takes what state_after, or a ready-made "
-            "loader's state_dict, has given; a StatefulDataLoader's load_state_dict its own state"
+            "this is no state of these loaders: resume takes what state_after, a ready-made "
+            "loader's state_dict or that of a StatefulDataLoader has given"
         )
     if state.get("version") != VERSION:  # 1 did not say which graph it was taken on
         raise ValueError(
@@ -145,9 +145,9 @@ def read_progress(
     epoch, first = _count(state, "epoch"), _count(state, "first", total)
     if differing := differences({name: state.get(name) for name in asdict(share)}, asdict(share)):
         raise ValueError(
-            f"the state was taken by another worker or rank: {', '.join(differing)}. Resume with "
-            f"as many ranks and workers, or begin the epoch anew with set_epoch({epoch}); states "
-            f"of state_after fit any number of them"
+            f"the state was taken by another worker or rank: {', '.join(differing)}. Give the "
+            f"state of the DataLoader of rank 0 to resume of the dataset, which takes it with any "
+            f"number of ranks and workers, or begin the epoch anew with set_epoch({epoch})"
         )
     return Progress(epoch, first, _count(state, "taken", total), share)
 
@@ -158,7 +158,8 @@ def read_position(state: Mapping[str, Any], options: Mapping[str, Any], total: i
     Parameters
     ----------
     state : mapping
-        From `Position.state`.
+        From `Position.state`, or from a ``StatefulDataLoader``: it holds `Progress.state` of all
+        workers of a rank, with which the others are in step.
     options : mapping
     total : int
 
@@ -166,21 +167,49 @@ def read_position(state: Mapping[str, Any], options: Mapping[str, Any], total: i
     ------
     ValueError
     """
-    _check(state, "batches", options)
-    return Position(_count(state, "epoch"), _count(state, "batches", total))
+    try:
+        workers = list(_having("taken", state))
+    except RecursionError:
+        raise ValueError("the state is nested too deeply: it is not that of a DataLoader") from None
+    if not workers:
+        _check(state, "batches", options)
+        return Position(_count(state, "epoch"), _count(state, "batches", total))
+    for each in workers:
+        _check(each, "taken", options)
+    first, shares = workers[0], [_count(each, "worker") for each in workers]
+    same = ("epoch", "first", "rank", "world_size", "num_workers")
+    if any(each.get(name) != first.get(name) for each in workers for name in same) or (
+        sorted(shares) != list(range(_count(first, "num_workers")))
+    ):
+        raise ValueError("the state must hold all workers of one rank, in the same epoch")
+    taken = sum(_count(each, "taken", total) for each in workers)
+    since = "_steps_since_snapshot"  # of the workers' states, which a StatefulDataLoader counts
+    taken += sum(_count(each, since, total) for each in _having(since, state))
+    done = _count(first, "first", total) + taken * _count(first, "world_size")
+    return Position(_count(first, "epoch"), min(total, done))
+
+
+def _having(name: str, state: Any) -> Iterator[Mapping[str, Any]]:
+    """Mappings with a name, at any depth: how a DataLoader nests states may change."""
+    if isinstance(state, Mapping):
+        if name in state:
+            yield state
+        for value in state.values():
+            yield from _having(name, value)
 
 
 MOST_EPOCH = 1 << 62
 _TOLERATED = 0.05  # of an epoch may be repeated or left out without a warning
 
 # Places in the shared numbers: the process that owns them, the number of the last chosen epoch,
-# whether workers have begun passes of unknown epochs since, and whether a warning was given.
-_OWNER, _CHOICES, _UNKNOWN, _WARNED = range(4)
+# whether workers have begun passes of unknown epochs since, whether a warning was given, and one
+# more than the number of the pass whose state before its first batch was given; 0 for none.
+_OWNER, _CHOICES, _UNKNOWN, _WARNED, _STATED = range(5)
 # The last choices, each with: the epoch of its first pass, batches of an epoch that are done before
 # the pass of a number, this number, and who has made it: nobody, `set_epoch` or `resume`, the state
 # that the pass of this number has loaded, or `set_epoch` for the pass after that one.
 _NOBODY, _CHOSEN, _LOADED, _TO_COME = range(4)
-_CHOICE, _KEPT_CHOICES = 4, 8
+_CHOICE, _KEPT_CHOICES = 5, 8
 # The last passes: choice, number of the pass since then, and key of the pass, in one number each,
 # so that several workers may write it at the same time.
 _PASS, _KEPT_PASSES = _CHOICE + 4 * _KEPT_CHOICES, 16
@@ -241,7 +270,7 @@ class Epochs:
         self._start, self._is_chosen = start, is_chosen  # for processes that are forked
         numbers[_row(self._choice)] = (start.epoch, start.batches, 0, is_chosen)
         numbers[_CHOICES] = self._choice
-        numbers[_UNKNOWN] = 0
+        numbers[_UNKNOWN] = numbers[_STATED] = 0
 
     def _numbers(self) -> npt.NDArray[np.int64] | None:
         """Those that this process shares with its workers, or as a worker with its parent."""
@@ -263,8 +292,12 @@ class Epochs:
         numbers = self._numbers()
         return self._start if numbers is None else _position(numbers, *_last(numbers, after=1))
 
-    def last(self) -> Position:
-        """Where the last pass began that has given a batch.
+    def last(self, taken: int) -> Position:
+        """Where the last pass began, or the next one will if none has begun since a choice.
+
+        Before its first batch is taken, its workers may not have written down yet that there is
+        such a pass. The number of the pass that this answers for is noted: workers do not begin
+        another one then.
 
         Raises
         ------
@@ -272,9 +305,11 @@ class Epochs:
             If DataLoader workers may have begun it, so that its epoch is not known here.
         """
         numbers = self._numbers()
-        if numbers is not None and not numbers[_UNKNOWN]:
-            choice, number = _last(numbers)
-            if number >= 0 or numbers[_row(choice)][3]:
+        if numbers is not None:
+            numbers[_STATED] = max(_last(numbers)[1], 0) + 1 if taken == 0 else 0
+            choice, number = _last(numbers)  # again: it may have begun between the two
+            is_known = number >= 0 or numbers[_row(choice)][3]
+            if is_known and not numbers[_UNKNOWN]:
                 return _position(numbers, choice, max(number, 0))
         raise RuntimeError(
             "The epoch of the running pass is not known in this process. Call set_epoch before "
@@ -327,7 +362,7 @@ class Epochs:
             here, key = _position(numbers, choice, number), _hash(nth, -1) & _KEY_MASK
             begun = Pass(here, choice, number, key)
             numbers[_place(begun.number)] = begun.written
-            numbers[_UNKNOWN] = 0
+            numbers[_UNKNOWN] = numbers[_STATED] = 0
             self._start = Position(begun.position.epoch + 1, 0)
             return begun
         key = _hash(info.seed - info.id, nth)
@@ -342,6 +377,7 @@ class Epochs:
                 )
             if numbers is not None:
                 numbers[_UNKNOWN] = 1
+                _check_stated(numbers, -1)
             return Pass(Position(key, 0), -1, -1, key & _KEY_MASK)
         if numbers is None:
             raise RuntimeError(
@@ -355,6 +391,7 @@ class Epochs:
         number = known[0] if known else max(map(_number_of, passes), default=-1) + 1
         begun = Pass(_position(numbers, choice, number), choice, number, key)
         numbers[_place(number)] = begun.written
+        _check_stated(numbers, number)
         return begun
 
     def check(self, begun: Pass) -> None:
@@ -471,6 +508,15 @@ def _last(numbers: npt.NDArray[np.int64], *, after: int = 0) -> tuple[int, int]:
 def _position(numbers: npt.NDArray[np.int64], choice: int, number: int) -> Position:
     epoch, batches, at, _ = numbers[_row(choice)].tolist()
     return Position(epoch + number, batches if number == at else 0)
+
+
+def _check_stated(numbers: npt.NDArray[np.int64], number: int) -> None:
+    """Refuses a pass of workers if the state before its first batch was that of another pass."""
+    if numbers[_STATED] not in (0, number + 1):
+        raise RuntimeError(
+            "state_after(0) was called before this pass of DataLoader workers was known, and gave "
+            "the state of the pass before. Call set_epoch before each pass."
+        )
 
 
 def _hash(seed: int, nth: int) -> int:

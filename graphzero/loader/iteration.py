@@ -320,8 +320,8 @@ class SeedDataset(IterableDataset[SampledBatch]):
     def state_after(self, taken: int) -> State:
         """State for `resume`, after the training loop has taken some batches of the running pass.
 
-        The running pass is the one that began last. With DataLoader workers, call `set_epoch`
-        before each pass.
+        The running pass is the one that began last; if none has begun since `set_epoch` or
+        `resume`, it is the next one. With DataLoader workers, call `set_epoch` before each pass.
 
         It is not called ``state_dict``, because a ``StatefulDataLoader`` would then restore the
         dataset's epoch over the one that `set_epoch` has chosen since.
@@ -330,9 +330,9 @@ class SeedDataset(IterableDataset[SampledBatch]):
         ----------
         taken : int
             Batches that the loop of this rank was given since it began to iterate over a
-            ``DataLoader`` of this dataset, at least 1. The other ranks must be in step. Batches
-            that were prepared and not given do not count. A ``StatefulDataLoader`` counts by
-            itself: store its state.
+            ``DataLoader`` of this dataset. The other ranks must be in step. Batches that were
+            prepared and not given do not count. A ``StatefulDataLoader`` counts by itself: store
+            its state.
 
         Returns
         -------
@@ -342,11 +342,12 @@ class SeedDataset(IterableDataset[SampledBatch]):
         Raises
         ------
         RuntimeError
-            If DataLoader workers may have begun the pass, and `set_epoch` was not called.
+            If DataLoader workers may have begun the pass, and `set_epoch` was not called. If they
+            begin another one after ``state_after(0)`` without it, the pass raises this error.
         """
-        taken = as_count(taken, "taken")
+        taken = as_count(taken, "taken", 0)
         _, world_size = self.rank_and_size
-        here = self._epochs.last()
+        here = self._epochs.last(taken)
         done = min(self.num_batches, here.batches + taken * world_size)
         return replace(here, batches=done).state(self.state_options)
 
@@ -360,7 +361,8 @@ class SeedDataset(IterableDataset[SampledBatch]):
         Parameters
         ----------
         state : mapping
-            From `state_after`, or from the ``state_dict`` of a ready-made loader.
+            From `state_after`, from the ``state_dict`` of an iterator of this dataset, or from
+            that of a ``StatefulDataLoader``.
 
         Raises
         ------

@@ -31,8 +31,8 @@ class NeighborDataset(SeedDataset):
 
     - with torchdata's ``StatefulDataLoader`` and as many ranks and workers as before, by its own
       ``state_dict()`` and ``load_state_dict(state)``;
-    - with other ranks or workers, or a plain ``DataLoader``, by `resume`, which takes what
-      `state_after` gave.
+    - with other ranks or workers, or a plain ``DataLoader``, by `resume`, which takes the state of
+      a ``StatefulDataLoader`` (of rank 0) or what `state_after` gave.
 
     Parameters
     ----------
