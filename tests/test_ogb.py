@@ -74,6 +74,8 @@ def test_split_type_and_direction_are_chosen(tmp_path: Path) -> None:
     assert not find_ogb(folder, name="ogbn-arxiv", directed=False)["directed"]
     with pytest.raises(ValueError, match="name='arxiv' must be"):
         find_ogb(folder, name="arxiv")
+    (folder / "RELEASE_v1.txt").write_text("# Release note for ogbn-products\n\n### v1: 2020\n")
+    assert not find_ogb(folder, split_type="time")["directed"]
 
 
 def test_missing_and_damaged_files_are_named(tmp_path: Path) -> None:

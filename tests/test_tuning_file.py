@@ -132,9 +132,19 @@ def test_a_copy_of_the_folder_matches_and_other_files_do_not(tuned: Path, tmp_pa
     other = _build(tmp_path / "other", seed=1)
     assert (other / "features.gd").stat().st_size == (copied / "features.gd").stat().st_size
     (copied / "features.gd").write_bytes((other / "features.gd").read_bytes())
-    for change in (lambda: None, lambda: gz.reorder(copied, "input").close()):
-        change()
-        assert "tuning.json is not used: it is of other files: run graphzero tune" in _io(copied)
+    assert "tuning.json is not used: it is of other files: run graphzero tune" in _io(copied)
+    with gz.open(copied) as ds:
+        assert ds.tuning is None
+        assert ds.tuning_mismatch == "it is of other files: run graphzero tune again"
+        assert ds.stored_tuning is not None
+    with gz.open(tuned) as ds, gz.open(other) as never:
+        assert (ds.tuning_mismatch, never.tuning_mismatch) == ("", None)
+
+
+@pytest.mark.parametrize("change", [_build, lambda folder: gz.reorder(folder, "input").close()])
+def test_what_changes_the_files_removes_their_tuning(tuned: Path, change: Any) -> None:
+    change(tuned)
+    assert not (tuned / TUNING_NAME).exists()
 
 
 def test_files_of_others_stay(tuned: Path) -> None:

@@ -450,13 +450,25 @@ class Dataset(Named, ClosedAtExit):
             warnings.warn(note, UserWarning, stacklevel=user_line())
 
     @cached_property
-    def tuning(self) -> tuning_file.Tuning | None:
-        """What `graphzero tune` has found, as of the first look; None without a ``tuning.json``.
+    def stored_tuning(self) -> tuning_file.Tuning | None:
+        """The ``tuning.json`` of the folder, as of the first look, also where it is not used.
 
-        Loaders that are given no ``prefetch=`` use it, unless it has a reason `not_used`, and where
-        as much memory is available. A file that cannot be read is ignored, with a warning.
+        A file that cannot be read is ignored, with a warning.
         """
         return tuning_file.read_tuning(os.path.dirname(self.paths[0]), self.mappings)
+
+    @property
+    def tuning(self) -> tuning_file.Tuning | None:
+        """What `graphzero tune` has found for these files on this machine; None without it.
+
+        Loaders that are given no ``prefetch=`` use it, where as much memory is available.
+        """
+        return None if self.tuning_mismatch else self.stored_tuning
+
+    @property
+    def tuning_mismatch(self) -> str | None:
+        """Why the ``tuning.json`` of the folder is not used; None without one, "" if it is."""
+        return None if self.stored_tuning is None else self.stored_tuning.not_used or ""
 
     @property
     def huge_topology(self) -> HugeTopology | None:

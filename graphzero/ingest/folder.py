@@ -25,6 +25,7 @@ from graphzero.store.manifest import (
     read_manifest,
     write_manifest,
 )
+from graphzero.store.tuning_file import TUNING_NAME, remove_tuning
 from graphzero.units import require_local
 
 _T = TypeVar("_T")
@@ -128,6 +129,8 @@ def replace_dataset(
         raise
     for entry in obsolete:
         (folder / entry.staged).unlink(missing_ok=True)
+    if (folder / TUNING_NAME).exists():
+        remove_tuning(folder)
     return manifest
 
 

@@ -66,8 +66,10 @@ class _Folder:
             )
         self.path = path = path.parent if path.name == "raw" else path
         by_folder = re.sub("_", "-", re.sub("_(pyg|dgl)$", "", path.resolve().name), count=1)
-        known = (one for one in _KNOWN if one.lower() == by_folder.lower())
-        self.name = name or next(known, by_folder)
+        found = [one for one in _KNOWN if one.lower() == by_folder.lower()]
+        for note in sorted(path.glob("RELEASE_v*.txt")):
+            found += _NAME.findall(note.read_text("utf-8", "replace")[:1000])
+        self.name = name or [*found, by_folder][0]
         self.raw = self.require(path / "raw")
         self.is_typed = any(
             (self.raw / file).exists() for file in ("relations", "edge_index_dict.npz")

@@ -568,9 +568,9 @@ def prefetch_of(dataset: Dataset, given: Prefetch | None) -> tuple[Prefetch, str
     """
     if given is not None:
         return given, ""
-    tuned = dataset.tuning
-    if tuned is None or tuned.not_used:
-        return Prefetch(), f"{TUNING_NAME} is not used: {tuned.not_used}" if tuned else ""
+    if (tuned := dataset.tuning) is None:
+        why = dataset.tuning_mismatch
+        return Prefetch(), f"{TUNING_NAME} is not used: {why}" if why else ""
     try:
         prefetch = Prefetch(**tuned.prefetch)
     except (TypeError, ValueError) as error:

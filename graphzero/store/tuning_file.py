@@ -10,6 +10,7 @@ import os
 import platform
 import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
@@ -186,6 +187,13 @@ def read_tuning(folder: str | os.PathLike[str], mappings: Iterable[_core.Mapping
             stacklevel=user_line(),
         )
         return None
+
+
+def remove_tuning(folder: Path) -> None:
+    """Removes the file, which other files make useless; another program's of this name stays."""
+    with suppress(*_WRONG):
+        content_of(folder / TUNING_NAME)
+        (folder / TUNING_NAME).unlink()
 
 
 def tuning_content(machine: Machine, **content: Any) -> dict[str, Any]:

@@ -125,13 +125,19 @@ def _of_folder(folder: PurePath, paths: Iterable[PurePath], name: str) -> Files:
     found = [
         path
         for path in inside
-        if path.name not in _MARKERS and not any(part.startswith(".") for part in path.parts)
+        if path.name not in _MARKERS
+        and path.suffix != ".crc"
+        and not any(part.startswith(".") for part in path.parts)
     ]
     if not found:
         raise FileNotFoundError(errno.ENOENT, "There is no file of records", name)
-    matches = ([*filter(None, map(_PARTITION.fullmatch, path.parts[:-1]))] for path in found)
-    cells = ({match[1]: unquote(match[2]) for match in of_path} for of_path in matches)
-    return dict(zip((folder / path for path in found), cells, strict=True))
+    return {folder / path: _partition(path) for path in found}
+
+
+def _partition(path: PurePath) -> dict[str, str]:
+    """What folders such as ``year=2020`` say, by name."""
+    matches = filter(None, map(_PARTITION.fullmatch, path.parts[:-1]))
+    return {match[1]: unquote(match[2]) for match in matches}
 
 
 def files_of(value: Any) -> Files:
@@ -147,7 +153,10 @@ def files_of(value: Any) -> Files:
         for path, again in itertools.pairwise(sorted(real)):
             if path == again:
                 raise ValueError(f"{path} is in the list of files twice: leave one out")
-        found = dict(several)
+        places = [Path(os.path.abspath(str(path))) for path, _ in several]
+        base = os.path.commonpath([place.parent for place in places])
+        among = (_partition(place.relative_to(base)) for place in places)
+        found = {path: {**more, **own} for (path, own), more in zip(several, among, strict=True)}
     elif is_url(str(value)):
         found = _remote_files(str(value))
     elif _is_pattern(value):
