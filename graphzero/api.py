@@ -444,8 +444,9 @@ def from_ogb(
     TypeError
         If an option is one that the files decide.
     """
-    if unknown := sorted(options.keys() - GRAPH_OPTIONS):
-        raise TypeError(f"{unknown[0]}= is not an option here: there are {sorted(GRAPH_OPTIONS)}")
+    allowed = GRAPH_OPTIONS | {"coalesce", "drop_self_loops", "reverse"}
+    if unknown := sorted(options.keys() - allowed):
+        raise TypeError(f"{unknown[0]}= is not an option here: there are {sorted(allowed)}")
     found = find_ogb(path, name=name, directed=directed, split_type=split_type)
     work = partial(write_dataset, out, **{**found, **options})
     return _built(out, work, bool(options.get("progress", False)))

@@ -316,13 +316,16 @@ PAIR = (np.array([0, 1, 2]), np.array([1, 2, 0]))
     ("chunks", "message"),
     [
         ([PAIR, (PAIR[0], PAIR[1][:2])], "chunk 1 cannot be read: .*Yield pairs of equally long"),
-        ([PAIR, (PAIR[0], np.array([1, -1, 0]))], "edges, record 4: -1 is not a target id"),
+        ([PAIR, (PAIR[0], np.array([1, -1, 0]))], "edges, chunk 1, edge 1: -1 is not a target id"),
         ([(*PAIR, np.ones(3))], "chunk 0 cannot be read: .*Yield pairs.*'weight'"),
         ([np.zeros((3, 3), int)], r"chunk 0 cannot be read: it has shape \(3, 3\), and not"),
         ([np.zeros((2, 2), int)], r"chunk 0 cannot be read: it has shape \(2, 2\), which may be"),
         ([EDGE_INDEX, EDGE_INDEX.T], r"chunk 1 .* shape \(4000, 2\), and earlier ones the other"),
         ([PAIR, (PAIR[0] > 0, PAIR[1] > 0)], "chunk 1 .* columns are not those of chunk 0"),
-        ([{"src": PAIR[0], "dst": PAIR[1], "weight": [1.0, -2, 3]}], "record 1: weight -2.0"),
+        (
+            [{"src": PAIR[0], "dst": PAIR[1], "weight": [1.0, -2, 3]}],
+            "chunk 0, edge 1: weight -2.0",
+        ),
         ([], "has no edges"),
     ],
 )

@@ -141,6 +141,7 @@ def test_unknown_ids(tmp_path) -> None:
         gz.build(tmp_path, edges, splits={"train": [5, 6]}, ids="map")
     with gz.build(tmp_path, edges, ids="map") as ds:
         assert ds.lookup([[5], [6]], missing=-1).tolist() == [[1], [-1]]
+        assert ds.lookup([1 << 64, 5, -(1 << 63) - 1], missing=-1).tolist() == [-1, 1, -1]
         assert ds.lookup(np.array([(1 << 64) - 9, 5], np.uint64), missing=-2).tolist() == [-2, 1]
         with pytest.raises(KeyError, match=r"6 is the id of no node of the dataset \(1 of 2"):
             ds.lookup([5, 6])

@@ -295,6 +295,8 @@ def test_damaged_arrow_files(tmp_path: Path, refused: Any, stream: bool) -> None
         refused(r"e\.arrow is (not a complete Arrow IPC|damaged)", path)
     path.write_bytes(b"src,dst\n0,1\n" * 9)
     refused("not a complete Arrow IPC", path)
+    path.write_bytes(b"FEA1" + bytes(60))
+    refused(r"e\.arrow is a Feather file of version 1: write it again", path)
 
 
 def test_pandas(tmp_path: Path, refused: Any) -> None:

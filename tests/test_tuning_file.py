@@ -136,7 +136,7 @@ def test_a_copy_of_the_folder_matches_and_other_files_do_not(tuned: Path, tmp_pa
     with gz.open(copied) as ds:
         assert ds.tuning is None
         assert ds.tuning_mismatch == "it is of other files: run graphzero tune again"
-        assert ds.stored_tuning is not None
+        assert ds.any_tuning is not None
     with gz.open(tuned) as ds, gz.open(other) as never:
         assert (ds.tuning_mismatch, never.tuning_mismatch) == ("", None)
 

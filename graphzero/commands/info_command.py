@@ -122,7 +122,7 @@ def _tuning(ds: Dataset) -> dict[str, Any] | None:
     A loader is a far larger process than this one. So the amounts of memory are shown that the
     options suit, and a loader says whether it has as much.
     """
-    tuned = ds.stored_tuning
+    tuned = ds.any_tuning
     if tuned is None:
         return None
     mismatch = tuned.not_used

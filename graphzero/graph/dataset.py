@@ -450,7 +450,7 @@ class Dataset(Named, ClosedAtExit):
             warnings.warn(note, UserWarning, stacklevel=user_line())
 
     @cached_property
-    def stored_tuning(self) -> tuning_file.Tuning | None:
+    def any_tuning(self) -> tuning_file.Tuning | None:
         """The ``tuning.json`` of the folder, as of the first look, also where it is not used.
 
         A file that cannot be read is ignored, with a warning.
@@ -463,12 +463,12 @@ class Dataset(Named, ClosedAtExit):
 
         Loaders that are given no ``prefetch=`` use it, where as much memory is available.
         """
-        return None if self.tuning_mismatch else self.stored_tuning
+        return None if self.tuning_mismatch else self.any_tuning
 
     @property
     def tuning_mismatch(self) -> str | None:
         """Why the ``tuning.json`` of the folder is not used; None without one, "" if it is."""
-        return None if self.stored_tuning is None else self.stored_tuning.not_used or ""
+        return None if self.any_tuning is None else self.any_tuning.not_used or ""
 
     @property
     def huge_topology(self) -> HugeTopology | None:

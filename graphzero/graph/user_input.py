@@ -90,7 +90,11 @@ def _find(table: IdTable, array: npt.NDArray[Any], of: str) -> IdArray:
     """The node of each id, -1 for ids that no node has."""
     if not table.is_text:
         if array.dtype == object and all(type(value) is int for value in array.tolist()):
-            array = array.astype(table.dtype)
+            bounds = np.iinfo(table.dtype)
+            fits = np.array([bounds.min <= id_ <= bounds.max for id_ in array.tolist()], bool)
+            found: IdArray = np.full(len(array), -1)
+            found[fits] = table.find_integers(array[fits].astype(table.dtype))
+            return found
         if array.size and array.dtype.kind not in "iu":
             raise ValueError(
                 f"{array.dtype} values are no ids of {of}: its ids are integers of 64 bits"

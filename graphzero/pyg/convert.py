@@ -42,6 +42,8 @@ _INSTEAD = {
     "coalesce": "set data = data.coalesce() before, or call torch_geometric.utils.coalesce",
     "drop_self_loops": "use torch_geometric.utils.remove_self_loops before",
     "reverse": "set data.edge_index = data.edge_index.flip(0) before",
+    "weight": "set data.edge_weight before, or name an edge attribute in weight_attrs=",
+    "timestamp": "set data.edge_time before, or name an attribute in time_attrs=",
 }
 
 

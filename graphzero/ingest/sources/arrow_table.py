@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
@@ -232,7 +233,10 @@ def open_parquet(path: Path) -> ArrowTable:
 def open_ipc(path: Path) -> ArrowTable:
     """The records of an Arrow IPC file or stream, Feather among them, mapped, batch by batch."""
     with path.open("rb") as file:
-        is_file = file.read(len(_FILE)) == _FILE
+        is_file = (begin := file.read(len(_FILE))) == _FILE
+    if begin[:4] == b"FEA1":
+        again = "write it again with pyarrow.feather.write_feather"
+        raise ValueError(f"{path} is a Feather file of version 1: {again}")
 
     def opened(names: Sequence[str] | None) -> Any:
         # pyarrow's own threads would decompress whole batches ahead.
@@ -405,7 +409,9 @@ def open_chunks(
     kind; with `is_edge_index`, arrays have shape (2, n). With `once` the edges are read once only;
     otherwise they are spooled.
     """
-    batches = _batches_of(chunks_of(source, name), name, True if is_edge_index else None)
+    begins: list[int] = []
+    across = True if is_edge_index else None
+    batches = _batches_of(chunks_of(source, name), name, begins, across)
     first = next(batches, None)
     if first is None:
         first = pa.record_batch([pa.array([], pa.int64())] * 2, _PAIR)
@@ -415,14 +421,26 @@ def open_chunks(
         raise ValueError(f"{name}: all chunks must have the same types: {error}") from None
     if first.schema.names == _PAIR:
         table.names = None
+
+    def locate(record: int) -> str:
+        chunk = bisect_right(begins, record) - 1
+        return f"chunk {chunk}, edge {record - begins[chunk]}"
+
+    table.locate = locate  # type: ignore[method-assign]
     return table
 
 
 _PAIR = ["first of a pair", "second of a pair"]  # of columns without names
 
 
-def _batches_of(chunks: Iterator[Any], name: str, across: bool | None) -> Iterator[pa.RecordBatch]:
-    """Records of chunks; `across` is whether arrays have shape (2, n), None if none has said it."""
+def _batches_of(
+    chunks: Iterator[Any], name: str, begins: list[int], across: bool | None
+) -> Iterator[pa.RecordBatch]:
+    """Records of chunks, and in `begins` where each begins.
+
+    `across` is whether arrays have shape (2, n), None if none has said it.
+    """
+    count = 0
     names, of_first = None, None  # columns, and which of them are booleans
     for number, chunk in enumerate(chunks):
         where = f"{name}, chunk {number}"
@@ -445,7 +463,10 @@ def _batches_of(chunks: Iterator[Any], name: str, across: bool | None) -> Iterat
                 f"{where} cannot be read: {error}. Yield pairs of equally long vectors, sources "
                 f"and targets, or tables, such as {{'src': ..., 'dst': ..., 'weight': ...}}"
             ) from None
-        yield from table.read(names, _CHUNK_RECORDS)
+        begins.append(count)
+        for batch in table.read(names, _CHUNK_RECORDS):
+            count += batch.num_rows
+            yield batch
 
 
 def _is_across(shape: tuple[int, ...], earlier: bool | None) -> bool:

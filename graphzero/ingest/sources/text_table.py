@@ -65,8 +65,11 @@ class _Decompressed(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        with reading(self._path, f"{self._codec} file"):
-            data = self._stream.read(len(buffer))
+        try:
+            with reading(self._path, f"{self._codec} file"):
+                data = self._stream.read(len(buffer))
+        except ValueError as error:
+            raise ValueError(f"{error}: download or compress it again") from None
         buffer[: len(data)] = data
         return len(data)
 
