@@ -40,6 +40,12 @@ def test_lengths_and_attributes(ds):
     assert isinstance(loader, torch.utils.data.DataLoader)
     found = (len(loader), len(list(loader)), len(loader.dataset))
     assert (*found, loader.batch_size, loader.drop_last) == (10, 10, 203, 20, True)
+    given = gz.NeighborLoader(ds, [3, 2], np.arange(5), labor=True, even=False, num_workers=2)
+    for loader in (given, copy.copy(given), pickle.loads(pickle.dumps(given))):
+        assert (loader.num_neighbors, loader.input_nodes.tolist()) == ([3, 2], [0, 1, 2, 3, 4])
+        found = (loader.labor, loader.even, loader.replace, loader.subgraph_type, loader.rank)
+        assert found == (True, False, False, "directional", None)
+        assert not hasattr(loader, "fanouts")
 
 
 @pytest.mark.parametrize(("workers", "persistent"), WORKERS)

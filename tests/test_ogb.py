@@ -65,7 +65,7 @@ def test_split_type_and_direction_are_chosen(tmp_path: Path) -> None:
     with gz.from_ogb(folder, tmp_path / "data", split_type="mine") as ds:
         assert ds.splits["val"].tolist() == other["valid"].tolist()
         assert not ds.graph.is_directed
-    with gz.from_ogb(folder, tmp_path / "data", drop_self_loops=True) as ds:
+    with gz.from_ogb(folder, tmp_path / "data", split_type="mine", drop_self_loops=True) as ds:
         assert not any(v in ds.graph.neighbors(v) for v in range(ogb.NODES))
     folder = folder.rename(tmp_path / "my_graph")
     with pytest.raises(ValueError, match=r"directed=False if .*add_inverse_edge.* name="):

@@ -285,6 +285,8 @@ class SeedLoader(DataLoader[Any]):
         )
         # torch knows these only of loaders that make batches out of single items
         self.__dict__.update(batch_size=source.batch_size, drop_last=source.drop_last)
+        names = dict.fromkeys((*own, *self._options.__annotations__))
+        self._arguments = {**names, **self.dataset.given}  # type: ignore[attr-defined]
 
     @staticmethod
     def _seed_of(how: Mapping[str, Any], generator: torch.Generator | None) -> int:
@@ -297,6 +299,16 @@ class SeedLoader(DataLoader[Any]):
             )
         # as torch's RandomSampler does
         return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
+
+    def __getattr__(self, name: str) -> Any:
+        """The arguments that are not torch's: as they were given, else what holds without them."""
+        if name not in (arguments := self.__dict__.get("_arguments", {})):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        source = self._source
+        sampling = getattr(getattr(source, "sampler", None), "sampling", None)
+        owners = (source, source.ranks, sampling)
+        known = [arguments[name], *(getattr(owner, name, None) for owner in owners)]
+        return next((value for value in known if value is not None), None)
 
     def __repr__(self) -> str:
         """As PyG's, with what matters; one line."""

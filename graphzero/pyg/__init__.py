@@ -49,6 +49,8 @@ _OTHERS = {
     "from_data": "graphzero.pyg.convert",
 }
 _MODULES = dict.fromkeys(__all__, "graphzero.pyg.subgraph_loaders") | _OTHERS
+# What `from_data` returned, with and without types, before both were `graphzero.Dataset`.
+_DATASETS = ("StoredData", "StoredHeteroData")
 # PyG's loaders that are not here, and what comes nearest.
 _NEAREST = {
     "HGTLoader": "NeighborLoader, whose num_neighbors may be a dictionary by edge type",
@@ -72,6 +74,8 @@ _NEAREST = {
 def __getattr__(name: str) -> Any:
     if name in _NEAREST:
         raise ImportError(f"graphzero.pyg has no {name}: what comes nearest is {_NEAREST[name]}")
+    if name in _DATASETS:
+        return importlib.import_module("graphzero").Dataset
     if name not in _MODULES:
         raise AttributeError(f"module 'graphzero.pyg' has no attribute {name!r}")
     value = getattr(importlib.import_module(_MODULES[name]), name)

@@ -89,12 +89,15 @@ class DataModule(*_Bases):  # type: ignore[misc]
             "train": (train, input_train_time),
             "val": (nodes_or_split(input_val_nodes, "val", "valid"), input_val_time),
             "test": (nodes_or_split(input_test_nodes, "test"), input_test_time),
-            "predict": (input_pred_nodes, input_pred_time),
+            "pred": (input_pred_nodes, input_pred_time),
         }
         kwargs.setdefault("pin_memory", torch.cuda.is_available())
         # without seeds, Lightning leaves the stage out
         super().__init__(seeds["val"][0] is not None, seeds["test"][0] is not None, **kwargs)
-        self.data, self._seeds, self._splits = data, seeds, splits
+        self.data, self._splits = data, splits
+        for stage, given in seeds.items():
+            setattr(self, f"input_{stage}_nodes", given[0])
+            setattr(self, f"input_{stage}_time", given[1])
         self.eval_kwargs = {**self.kwargs, **(eval_loader_kwargs or {})}
         self._seed = seed
 
@@ -114,13 +117,13 @@ class DataModule(*_Bases):  # type: ignore[misc]
             waits = [*self.trainer.lightning_module.buffers()]
             even = training or bool(waits) or type(self.trainer.strategy).__name__ != "DDPStrategy"
             options = {"distributed": True, "even": even, **options}
-        nodes, time = self._seeds[stage]
+        nodes, time = (getattr(self, f"input_{stage}_{what}") for what in ("nodes", "time"))
         how = {"shuffle": training, "seed": self._shared_seed(), **options}
         return NeighborLoader(self.data, input_nodes=nodes, input_time=time, **how)
 
     def train_dataloader(self) -> NeighborLoader:
         """Shuffled batches of the training nodes, equally many on every rank."""
-        if self._seeds["train"][0] is None:
+        if self.input_train_nodes is None:
             raise ValueError(
                 f"there are no nodes to train with: give input_train_nodes; the dataset has the "
                 f"splits {self._splits}"
@@ -137,7 +140,7 @@ class DataModule(*_Bases):  # type: ignore[misc]
 
     def predict_dataloader(self) -> NeighborLoader:
         """Batches of the nodes to predict for, each once over all ranks."""
-        return self._loader("predict")
+        return self._loader("pred")
 
     def state_dict(self) -> dict[str, Any]:
         """The seed, for checkpoints."""
