@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import threading
 import time
@@ -177,3 +178,25 @@ def test_ten_thousand_iterators_leave_nothing(folder, strategy, monkeypatch, eag
         assert held()[3] - memory < 8 * MEBIBYTE
     gc.collect()
     assert status("VmLck") == locked
+
+
+class Interrupted(gz.NeighborDataset):
+    """Is interrupted by a signal while it samples its third mini-batch."""
+
+    def sample(self, positions, **how):
+        if how["batch"] == 2:
+            signal.raise_signal(signal.SIGUSR1)
+        return super().sample(positions, **how)
+
+
+@pytest.mark.parametrize("lookahead", [0, 1])
+def test_a_signal_handler_may_close_the_iterator_that_it_interrupts(folder, lookahead):
+    with gz.open(folder) as ds:
+        prefetch = gz.Prefetch("willneed", lookahead=lookahead)
+        iterator = iter(Interrupted(ds, range(900), [3], batch_size=100, prefetch=prefetch))
+        earlier = signal.signal(signal.SIGUSR1, lambda *_: iterator.close())
+        try:
+            assert 1 <= sum(1 for _ in iterator) <= 3
+        finally:
+            signal.signal(signal.SIGUSR1, earlier)
+        assert next(iterator, None) is None

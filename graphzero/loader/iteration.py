@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import resource
 import sys
@@ -779,7 +780,7 @@ class BatchIterator(Iterator[SampledBatch]):
     def _start(self, progress: Progress) -> None:
         self._progress = progress
         self._process: int | None = None  # which has begun the iteration
-        self._has_failed = False
+        self._has_failed = self._is_closed = False
         numbers = self._numbers(progress)
         self._left = len(numbers)
         self._batches = prepare_batches(self._source, progress.share, progress.epoch, numbers)
@@ -821,7 +822,7 @@ class BatchIterator(Iterator[SampledBatch]):
                 raise
             self._progress = replace(self._progress, taken=self._progress.taken + 1)
             self._left -= 1
-            if self._left == 0:
+            if self._left == 0 or self._is_closed:
                 self._batches.close()
             hand_out(batch.stats)
             return batch
@@ -829,12 +830,15 @@ class BatchIterator(Iterator[SampledBatch]):
     def close(self) -> None:
         """Ends the iteration and its threads, after the calls that they are in.
 
-        It waits for a ``next`` that runs in another thread, which still returns its mini-batch. In
+        It waits for a ``next`` that runs in another thread, which still returns its mini-batch. A
+        signal handler that interrupts ``next`` need not wait: ``next`` then ends the iteration. In
         a forked child it does nothing.
         """
         if not self._is_inherited():
             with self._turn:
-                self._batches.close()
+                self._is_closed = True
+                if inspect.getgeneratorstate(self._batches) != inspect.GEN_RUNNING:
+                    self._batches.close()
 
     def _is_inherited(self) -> bool:
         return self._process not in (None, os.getpid())
