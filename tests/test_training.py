@@ -8,6 +8,7 @@ import dataclasses
 import gc
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -211,7 +212,10 @@ def test_options_out_of_range(ds):
         (ds, {"fanouts": []}, "fanouts must name at least one"),
         (ds, {"hidden": 0}, "hidden must be at least 1"),
         (ds, {"epochs": 0}, "epochs must be at least 1"),
-        (ds, {"lr": -1.0}, "learning rate"),  # torch says the rest
+        *((ds, {"lr": lr}, "lr must be a positive number") for lr in (-1.0, 0, np.inf, np.nan)),
+        (ds, {"dropout": 1}, "dropout from 0 to below 1"),
+        (ds, {"weight_decay": -1.0}, "weight_decay"),  # torch says it
+        (ds, {"device": "abacus"}, "device 'abacus' cannot be used: "),
     ):
         with pytest.raises(ValueError, match=message):
             train(given, **options)
@@ -365,11 +369,34 @@ def test_predictions_cover_every_split_and_are_those_that_were_evaluated(unknown
     for name, nodes in unknown.splits.items():
         here = split == name
         assert node_id[here].tolist() == nodes.tolist()
-        expected = torch.softmax(scores_of(unknown, model, nodes), 1).numpy()
-        assert np.allclose(probability[here], expected, atol=1e-6)
-        if (labels[here] >= 0).all():
-            accuracy = (predicted[here] == labels[here]).mean()
+        known = labels[here] >= 0
+        if name in report.splits:
+            accuracy = (predicted[here] == labels[here])[known].mean()
             assert accuracy == report.splits[name].accuracy
+        for part in (known, ~known) if name in report.splits else (known >= 0,):
+            expected = torch.softmax(scores_of(unknown, model, nodes[part]), 1).numpy()
+            assert np.allclose(probability[here][part], expected, atol=1e-6)
+
+
+def test_files_that_will_have_no_room_are_refused_before_the_training(unknown, tmp_path, capfd):
+    rows = sum(map(len, unknown.splits.values()))
+    paths = {name: tmp_path / f"x.{name}" for name in ("npz", "csv", "CSV")}
+    for path in paths.values():
+        train(unknown, predictions=path, save=tmp_path / "m.pt", epochs=1, hidden=64)
+        assert path.stat().st_size <= rows * 100
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        for name, options in (("predictions", {"hidden": 4}), ("save", {"hidden": 512})):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limit[1]))
+            with pytest.raises(OSError, match=f"{name} cannot be written: File too large"):
+                train(unknown, **{name: tmp_path / "y.npz"}, epochs=1, **options)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert not (tmp_path / "y.npz").exists()
+    with pytest.raises(OSError, match="folder"):
+        train(unknown, save=f"{tmp_path}/new/", epochs=1)
+    with pytest.raises(MemoryError, match="takes .* TB, and .* a smaller hidden"):
+        train(unknown, hidden=10**9, fanouts=[2, 2, 2])
 
 
 # --- Ctrl-C
@@ -606,6 +633,33 @@ def test_ctrl_c_ends_a_training_and_keeps_the_best(data, tmp_path, workers):
     assert torch.load(model, weights_only=True)["epoch"] == best
     assert len(np.load(predictions)["node_id"]) == 20
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
+
+
+def test_ctrl_c_in_the_evaluation_leaves_what_is_finished(data, tmp_path, monkeypatch, capfd):
+    scores, calls = trainer.Trainer.scores, []
+
+    def interrupted(self, of):
+        calls.append(of)
+        if len(calls) == 3:  # validation, then train and val
+            raise KeyboardInterrupt
+        return scores(self, of)
+
+    monkeypatch.setattr(trainer.Trainer, "scores", interrupted)
+    paths = {name: tmp_path / f"out.{name}" for name in ("pt", "npz", "json")}
+    outputs = ["--save", paths["pt"], "--predictions", paths["npz"], "--json", paths["json"]]
+    assert run("train", data, "--epochs", 1, *outputs) == 130
+    out, err = capfd.readouterr()
+    assert "train accuracy" in out
+    assert "val   accuracy" not in out
+    assert "the evaluation was interrupted: splits that are not listed" in out
+    assert "no predictions written" in out
+    assert "interrupted" in err
+    content = json.loads(paths["json"].read_text())
+    assert content["interrupted"]
+    assert content["evaluation_interrupted"]
+    assert list(content["splits"]) == ["train"]
+    assert paths["pt"].exists()
+    assert not paths["npz"].exists()
 
 
 def test_a_kill_at_any_time_leaves_the_best_model_so_far(data, tmp_path):

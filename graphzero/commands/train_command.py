@@ -111,7 +111,7 @@ def check_output_options(
 
 
 def _as_npz_or_csv(text: str) -> str:
-    if not text.endswith((".npz", ".csv")):
+    if not text.lower().endswith((".npz", ".csv")):
         raise argparse.ArgumentTypeError(f"{text!r}: predictions are written as .npz or .csv")
     return text
 
@@ -189,10 +189,13 @@ def _closing_lines(report: TrainReport, args: argparse.Namespace) -> Iterator[st
             f"{name:5s} accuracy {split.accuracy:.4f}{auc}"
             f"  (majority class {split.majority:.4f}, {split.num_nodes:,} nodes)"
         )
+    if report.evaluation_interrupted:
+        yield "the evaluation was interrupted: splits that are not listed were not evaluated"
     if args.save is not None:
         yield f"model saved in {args.save}"
     if args.predictions is not None:
-        yield f"predictions saved in {args.predictions}"
+        done = f"predictions saved in {args.predictions}"
+        yield "no predictions written" if report.evaluation_interrupted else done
     seconds, loading, waited, batches = (
         sum(getattr(epoch, name) for epoch in report.epochs)
         for name in ("seconds", "loading", "waited", "batches")

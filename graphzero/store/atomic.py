@@ -60,6 +60,8 @@ def refuse_special(path: str | os.PathLike[str]) -> None:
     mode = stat.S_IFREG  # of a missing file, or a link that leads nowhere; making it says the rest
     with suppress(OSError):
         mode = os.stat(path).st_mode
+    if os.fspath(path).endswith(os.sep):
+        mode = stat.S_IFDIR
     if not stat.S_ISREG(mode) or any(_OPEN_FILES.fullmatch(name) for name in names):
         code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
         raise OSError(code, _SPECIAL_FILE, os.fspath(path))

@@ -24,10 +24,13 @@ class Output:
     option : str
         The option that names it, as its user writes it: for messages.
     path : str or path-like
+    num_bytes : int
+        About how large the file will be; 0 if that is unknown.
     """
 
     option: str
     path: str | os.PathLike[str]
+    num_bytes: int = 0
 
     @property
     def target(self) -> Path:
@@ -68,7 +71,7 @@ def check_outputs(outputs: Sequence[Output], inputs: Iterable[str | os.PathLike[
                 refuse_special(output.path)
                 if output.target.exists() and not os.access(output.target, os.W_OK):
                     raise PermissionError(errno.EACCES, "the file exists and is read-only")
-                stack.callback(StagedFile(output.target).discard)
+                stack.callback(StagedFile(output.target, output.num_bytes).discard)
             except OSError as error:
                 reason = f"{output.option} cannot be written: {error.strerror}; choose another path"
                 raise OSError(error.errno, reason, os.fspath(output.path)) from error

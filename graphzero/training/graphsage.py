@@ -30,7 +30,11 @@ def device_of(name: str) -> torch.device:
     """The device of a name; "auto" is CUDA where it is available, else the CPU."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(name)
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:  # also of what torch was built without
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"device {name!r} cannot be used: {reason}") from None
 
 
 class MeanOfNeighbors(nn.Module):

@@ -26,17 +26,19 @@ from tqdm.auto import tqdm
 
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import IdArray
+from graphzero.io.memory import available_memory
 from graphzero.io.prefetch import Prefetch
 from graphzero.loader.mini_batch import Collate, MiniBatch
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.stats import watch
+from graphzero.packs.pack_file import Pack
 from graphzero.packs.packing import PackedDataset
 from graphzero.report.readings import MemoryReport, memory_report
 from graphzero.store.format import dtype_name
-from graphzero.store.outputs import replaced_file
+from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file
 from graphzero.training.graphsage import GraphSAGE, SavedModel, as_fanouts, device_of
 from graphzero.training.infer import check_inferable, infer
-from graphzero.units import as_count
+from graphzero.units import as_count, format_bytes
 
 FilePath = str | os.PathLike[str]
 Scores = npt.NDArray[np.float32]
@@ -48,6 +50,7 @@ _ROWS: dict[str, Any] = {"gather": ("x", "y"), "feature_dtype": FEATURE_DTYPE, "
 # A model may have some classes that no label names, but not mostly such classes.
 _MOST_SPARSE_CLASSES = 10_000
 _MOST_CLASSES_PER_LABEL = 10
+_FRAME_BYTES = 1 << 16  # of a saved model, in addition to its weights
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,10 @@ class TrainReport:
     io : str
         How the feature rows of the last epoch were read, and why.
     interrupted : bool
-        Whether Ctrl-C ended the training.
+        Whether Ctrl-C ended the training, or the evaluation.
+    evaluation_interrupted : bool
+        Whether Ctrl-C ended the evaluation: then `splits` has those that were finished, and no
+        predictions were written.
     """
 
     epochs: tuple[EpochReport, ...]
@@ -149,6 +155,7 @@ class TrainReport:
     evaluation: Evaluation
     io: str = ""
     interrupted: bool = False
+    evaluation_interrupted: bool = False
 
 
 # --- Ctrl-C: honoured between two batches, and only by the main process
@@ -278,6 +285,17 @@ def _count_classes(ds: Dataset, splits: dict[str, IdArray]) -> int:
 # --- predictions
 
 
+def _is_text(path: FilePath) -> bool:
+    return os.fspath(path).lower().endswith(".csv")
+
+
+def _bytes_of_predictions(path: FilePath, nodes: dict[str, IdArray], num_classes: int) -> int:
+    """About how large the file of `write_predictions` will be."""
+    number, rest = (12, 24) if _is_text(path) else (4, 16)
+    of_name = 1 if _is_text(path) else 4 * max(map(len, nodes))
+    return sum(len(ids) * (rest + of_name + number * num_classes) for ids in nodes.values())
+
+
 def write_predictions(path: FilePath, nodes: dict[str, IdArray], scores: dict[str, Scores]) -> None:
     """Writes arrays, or records of text, of each node of each split, in one step.
 
@@ -292,7 +310,7 @@ def write_predictions(path: FilePath, nodes: dict[str, IdArray], scores: dict[st
     }
     probability = torch.from_numpy(all_scores).softmax(dim=1).numpy()
     with replaced_file(path) as file:
-        if not os.fspath(path).endswith(".csv"):
+        if not _is_text(path):
             np.savez(file, **columns, probability=probability)
             return
         columns |= {f"probability_{i}": each for i, each in enumerate(probability.T)}
@@ -421,32 +439,51 @@ class Trainer:
 
     def evaluate_splits(
         self, splits: dict[str, IdArray], predictions: FilePath | None, evaluation: Evaluation
-    ) -> dict[str, SplitReport]:
-        """Evaluates the labelled splits, and writes predictions for all nodes of all splits."""
-        if evaluation == "sampled":
-            return self._evaluate(splits, predictions, lambda ids: self.scores(ids)[0].numpy())
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            infer(self.model, self.ds, Path(folder) / "scores.gd") as rows,
-        ):
-            return self._evaluate(splits, predictions, rows.gather)
+    ) -> tuple[dict[str, SplitReport], bool]:
+        """Evaluates the labelled splits, and writes predictions for all nodes of all splits.
+
+        Ctrl-C ends this. The result has the splits that are finished, and whether it did.
+        """
+        found: dict[str, Scores] = {}
+        is_interrupted = False
+        try:
+            if evaluation == "sampled":
+                self._evaluate(splits, predictions, lambda ids: self.scores(ids)[0].numpy(), found)
+            else:
+                with (
+                    tempfile.TemporaryDirectory() as folder,
+                    infer(self.model, self.ds, Path(folder) / "scores.gd") as rows,
+                ):
+                    self._evaluate(splits, predictions, rows.gather, found)
+        except KeyboardInterrupt:
+            is_interrupted = True
+        labels = {name: _labels(self.ds, splits[name]) for name in found}
+        return {name: report_of(found[name], labels[name]) for name in found}, is_interrupted
 
     def _evaluate(
         self,
         splits: dict[str, IdArray],
         predictions: FilePath | None,
         scores_of: Callable[[IdArray], Scores],
-    ) -> dict[str, SplitReport]:
-        """Predictions of a split whose nodes all have labels are those of the evaluation."""
-        found = {name: scores_of(seeds) for name, seeds in splits.items()}
-        if predictions is not None:
-            nodes, scores = _nodes_of_splits(self.ds), {}
-            for name, ids in nodes.items():
-                known = SPLIT_NAMES.get(name, "")
-                is_evaluated = np.array_equal(ids, splits.get(known, ()))
-                scores[name] = found[known] if is_evaluated else scores_of(ids)
-            write_predictions(predictions, nodes, scores)
-        return {name: report_of(found[name], _labels(self.ds, splits[name])) for name in found}
+        found: dict[str, Scores],
+    ) -> None:
+        """Adds scores to `found`; predictions of nodes that are evaluated are of the same ones."""
+        for name, seeds in splits.items():
+            found[name] = scores_of(seeds)
+        if predictions is None:
+            return
+        nodes, scores = _nodes_of_splits(self.ds), {}
+        for name, ids in nodes.items():
+            known = SPLIT_NAMES.get(name, "")
+            is_known = _labels(self.ds, ids) >= 0
+            if not np.array_equal(ids[is_known], splits.get(known, ())):  # two splits of one name
+                is_known[:] = False
+            rest = scores_of(ids[~is_known]) if not is_known.all() else found[known][:0]
+            scores[name] = np.empty((len(ids), self.model.arguments["num_classes"]), np.float32)
+            scores[name][~is_known] = rest
+            if is_known.any():
+                scores[name][is_known] = found[known]
+        write_predictions(predictions, nodes, scores)
 
 
 def train(
@@ -479,7 +516,7 @@ def train(
 
     Ctrl-C ends the training after the current batch, or at once if it is pressed again before
     that. The best weights so far are then evaluated, predictions are written, and the report says
-    so; Ctrl-C during that ends it all, after the best weights have been saved.
+    so. Ctrl-C during that ends it: the report has the splits that were finished.
 
     Parameters
     ----------
@@ -541,8 +578,7 @@ def train(
     OSError
         If an output cannot be written.
     KeyboardInterrupt
-        After Ctrl-C before the first epoch has ended; nothing is written then. Also after Ctrl-C
-        in the evaluation.
+        After Ctrl-C before the first epoch has ended; nothing is written then.
     """
     ds.require_untyped("the built-in model trains")
     splits = labelled_splits(ds)
@@ -564,11 +600,18 @@ def train(
     if evaluation == "exact":
         check_inferable(ds, ("x",))  # not only after the training
     hidden, epochs = as_count(hidden, "hidden"), as_count(epochs, "epochs")
+    if not 0 < lr < math.inf or not 0 <= dropout < 1:
+        raise ValueError(
+            f"lr must be a positive number, and dropout from 0 to below 1, not {lr} and {dropout}"
+        )
     on_device, in_dim = device_of(device), ds.features.feature_dim
     sampling = {"fanouts": fanouts, "batch_size": batch_size, "seed": seed, "prefetch": prefetch}
     interrupts = Interrupts()
     with interrupts.deferred(), _seeded(seed, on_device):
-        model = GraphSAGE(in_dim, hidden, num_classes, len(fanouts), dropout=dropout).to(on_device)
+        arguments = (in_dim, hidden, num_classes, len(fanouts))
+        _check_memory(*arguments)
+        model = GraphSAGE(*arguments, dropout=dropout).to(on_device)
+        _check_files(ds, model, pack, save, predictions)
         optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay)
         trainer = Trainer(ds, model, on_device, {**sampling, **_ROWS}, workers, interrupts)
         if pack is None:
@@ -610,7 +653,7 @@ def train(
                 best.write(save)  # Ctrl-C may have fallen into the last time
             on_interrupt(reports[-1])
         model.load_state_dict(best.state_dict)
-        found = trainer.evaluate_splits(splits, predictions, evaluation)
+        found, is_cut = trainer.evaluate_splits(splits, predictions, evaluation)
     return TrainReport(
         epochs=tuple(reports),
         best_epoch=best.epoch,
@@ -621,8 +664,41 @@ def train(
         memory=memory,
         evaluation=evaluation,
         io=reports[-1].io,
-        interrupted=interrupted or interrupts.pending,
+        interrupted=interrupted or is_cut or interrupts.pending,
+        evaluation_interrupted=is_cut,
     )
+
+
+def _check_memory(in_dim: int, hidden: int, num_classes: int, num_layers: int) -> None:
+    """Refuses a model whose weights, gradients and two moments of Adam have no room."""
+    with torch.device("meta"):
+        model = GraphSAGE(in_dim, hidden, num_classes, num_layers)
+    need = 4 * sum(weights.nbytes for weights in model.parameters())
+    if need > (available := available_memory()):
+        raise MemoryError(
+            f"a model of {num_classes:,} classes with hidden={hidden} takes {format_bytes(need)}, "
+            f"and {format_bytes(available)} are available: use fewer classes, or a smaller hidden"
+        )
+
+
+def _check_files(
+    ds: Dataset,
+    model: GraphSAGE,
+    pack: FilePath | None,
+    save: FilePath | None,
+    predictions: FilePath | None,
+) -> None:
+    """Raises an error now if a file could not be written after the training."""
+    outputs = []
+    if save is not None:
+        size = sum(weights.nbytes for weights in model.state_dict().values())
+        outputs.append(Output("save", save, size + _FRAME_BYTES))
+    if predictions is not None:
+        nodes, num_classes = _nodes_of_splits(ds), model.arguments["num_classes"]
+        size = _bytes_of_predictions(predictions, nodes, num_classes)
+        outputs.append(Output("predictions", predictions, size))
+    pack_files = [] if pack is None else Pack(pack).files
+    check_outputs(outputs, [*files_of_dataset(ds.paths), *pack_files])
 
 
 def _saved(model: GraphSAGE, fanouts: list[int], epoch: int, seed: int) -> SavedModel:
