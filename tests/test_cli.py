@@ -205,7 +205,9 @@ COUNTING = ["--fanouts", "2,1", "--batch-size", 4, "--epochs", 1, "--max-batches
 def test_reorder_and_what_info_then_says(data, capfd):
     assert run("reorder", data, "--order", "presample", *COUNTING) == 0
     out, err = capfd.readouterr()
-    assert only_line(out).startswith(f"{data}: 20 nodes, 40 edges (20 in the edge list), ")
+    assert only_line(out).startswith(
+        f"{data}: 20 nodes in presample order, 40 edges (20 in the edge list), "
+    )
     assert err == ""
     assert run("info", data, "--json") == 0
     counted = {"batches": 2, "batch_size": 4, "fanouts": [2, 1], "num_seeds": 12, "seed": 3}

@@ -95,6 +95,16 @@ def test_a_training_is_recorded(tmp_path):
     assert "<html" in (tmp_path / "page.html").read_text()
 
 
+def test_a_program_may_have_the_name_of_a_recording(tmp_path, capfd):
+    program = tmp_path / "program.json"
+    program.write_text("#!/bin/sh\nexit 3\n")
+    program.chmod(0o755)
+    assert run("report", program) == 3
+    program.chmod(0o644)
+    assert run("report", program) == 1
+    assert "program.json" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [

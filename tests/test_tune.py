@@ -231,6 +231,20 @@ def test_builds_and_measurements_exclude_each_other(folder, monkeypatch, capfd):
     assert TUNING_NAME not in _files(folder)
 
 
+def test_files_that_are_replaced_meanwhile_are_not_tuned(folder, few, monkeypatch, tmp_path, capfd):
+    other = build(tmp_path / "other", seed=1)
+
+    def replaced(work, setting, *args, **how):
+        if (other / "features.gd").exists():
+            (other / "features.gd").replace(folder / "features.gd")
+        return _measure(work, setting)
+
+    monkeypatch.setattr(module, "measure", replaced)
+    assert run("tune", folder) == 1
+    assert "were replaced during the trials: tune it again" in capfd.readouterr().err
+    assert TUNING_NAME not in _files(folder)
+
+
 # --- trials
 
 
@@ -273,6 +287,13 @@ def test_a_trial_beyond_the_limit_is_killed(work):
     hungry = replace(work, split="all", fanouts=[-1, -1, -1], batch_size=200, step_ms=5000)
     try:
         with limited_memory.memory_group(60 * MB) as group:
+            dead = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True).stdout
+            left = group.folder and group.folder.with_name(f"graphzero-{int(dead)}-1")
+            if left is not None:  # by a program that was killed
+                left.mkdir()
+                with limited_memory.memory_group(60 * MB):
+                    assert group.folder.exists()
+                assert not left.exists()
             result = measure(hungry, gz.Prefetch("none", lookahead=90), group, [])
     except limited_memory.NoMemoryGroup as error:
         pytest.skip(str(error))

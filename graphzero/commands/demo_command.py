@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tqdm.auto import tqdm
 
 from graphzero.commands.parsing import add_option, shows_progress
 from graphzero.commands.train_command import (
@@ -73,9 +74,11 @@ def run(args: argparse.Namespace) -> int:
         check_output_options(args, demo_paths(folder))
         tell(f"generating {args.num_nodes:,} nodes and {args.num_edges:,} edges in {folder}")
         sizes = ("num_nodes", "num_edges", "dim", "num_classes", "seed")
-        files = write_demo(folder, **{size: getattr(args, size) for size in sizes})
+        progress = shows_progress(args)
+        sized = {size: getattr(args, size) for size in sizes}
+        files = write_demo(folder, **sized, progress=progress)
         tell("building a dataset from edges.csv and the .npy files")
-        files |= {"directed": False, "progress": shows_progress(args)}
+        files |= {"directed": False, "progress": progress}
         with build(folder / "dataset", **files) as ds:
             tell(f"training on {ds.num_nodes:,} nodes and {ds.num_edges:,} edges")
             train_and_print(ds, args)
@@ -125,6 +128,7 @@ def write_demo(
     dim: int = 128,
     num_classes: int = 16,
     seed: int = 0,
+    progress: bool = False,
 ) -> dict[str, Any]:
     """Writes ``edges.csv`` and ``.npy`` files of a synthetic graph with communities.
 
@@ -141,6 +145,8 @@ def write_demo(
         Features of a node.
     num_classes : int
     seed : int
+    progress : bool
+        Show a bar on stderr.
 
     Returns
     -------
@@ -162,8 +168,10 @@ def write_demo(
     labels = rng.permutation(np.arange(num_nodes) % num_classes)
     with open(edges, "w") as file:
         file.write("src,dst\n")
-        for pairs in _edge_blocks(rng, labels, num_classes, num_edges):
-            file.write("".join(map("%d,%d\n".__mod__, map(tuple, pairs.tolist()))))
+        with tqdm(None, "edges", num_edges, unit_scale=True, disable=not progress) as bar:
+            for pairs in _edge_blocks(rng, labels, num_classes, num_edges):
+                file.write("".join(map("%d,%d\n".__mod__, map(tuple, pairs.tolist()))))
+                bar.update(len(pairs))
     means = rng.standard_normal((num_classes, dim))
     means *= _SIGNAL / np.linalg.norm(means, axis=1, keepdims=True)
     rows = np.lib.format.open_memmap(features, "w+", np.dtype(np.float32), (num_nodes, dim))

@@ -168,7 +168,7 @@ def describe_direction(graph: Graph | Dataset) -> str:
     return f"directed, {_STORED[graph.stored_neighbors]}"
 
 
-def print_built(path: str, lines: Iterable[str], started: float) -> None:
+def print_built(path: str, lines: Iterable[str], started: float, *, order: str = "") -> None:
     """Prints a summary of a dataset that was written, and the closing lines of its build."""
     with open_dataset(path) as ds:
         nodes, edges = f"{ds.num_nodes:,} nodes", f"{ds.num_edges:,} edges"
@@ -178,7 +178,7 @@ def print_built(path: str, lines: Iterable[str], started: float) -> None:
             edges = f"{edges} ({ds.graph.num_input_edges:,} in the edge list)"
         size = format_bytes(sum(mapping.size for mapping in ds.mappings))
         print(
-            f"{path}: {nodes}, {edges}, {describe_direction(ds)}, {size}, "
+            f"{path}: {nodes}{order}, {edges}, {describe_direction(ds)}, {size}, "
             f"in {time.perf_counter() - started:.1f} s"
         )
     for line in lines:

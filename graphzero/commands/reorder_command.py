@@ -30,5 +30,5 @@ def run(args: argparse.Namespace) -> int:
 
     started = time.perf_counter()
     reorder(args.dir, **order_options(args)).close()
-    print_built(args.dir, (), started)
+    print_built(args.dir, (), started, order=f" in {args.order} order")
     return 0

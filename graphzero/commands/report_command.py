@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     """Records a command, and prints the summary on stderr; or prints that of a recording."""
     if args.target[:1] == ["--"]:
         del args.target[0]
-    elif args.target and args.target[0].endswith(".json"):  # a program of this name needs "--"
+    elif "".join(args.target[:1]).endswith(".json") and not os.access(args.target[0], os.X_OK):
         return _show(args)
     if not args.target:
         args.parser.error("give a command to run after '--'")

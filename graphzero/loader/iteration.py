@@ -58,7 +58,7 @@ from graphzero.loader.epochs import (
     read_progress,
 )
 from graphzero.loader.mini_batch import SampledBatch
-from graphzero.loader.profiler import waiting
+from graphzero.loader.profiler import range_of, waiting
 from graphzero.loader.stats import BatchStats, hand_out
 from graphzero.sampling.negatives import WeightedDraws
 from graphzero.sampling.order import Share, batch_ids, batch_positions, epoch_order, num_batches
@@ -731,7 +731,8 @@ def prepare_batches(
                 return
             ready, queue_depth = time.perf_counter() - item.finished, prepared.num_finished
             if not session.plan.places_ahead:
-                stages.place(item)
+                with range_of("graphzero: place"):
+                    stages.place(item)
             stats = replace(
                 shown,
                 **item.costs,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch.autograd.profiler
@@ -40,9 +40,9 @@ def end_training() -> None:
 class profile(torch.profiler.profile):
     """`torch.profiler.profile` that also shows what the loop over mini-batches does.
 
-    Its ranges are "graphzero: wait for batch", which any profiler of torch shows, and "graphzero:
-    training", from there to the next mini-batch, both in the thread that iterates. It takes the
-    same arguments, and gives the same results, as torch's own.
+    Its ranges are "graphzero: wait for batch" and within it "graphzero: place", which any profiler
+    of torch shows, and "graphzero: training", from there to the next mini-batch, all in the thread
+    that iterates. It takes the same arguments, and gives the same results, as torch's own.
     """
 
     def start_trace(self) -> None:
@@ -62,6 +62,12 @@ class profile(torch.profiler.profile):
         super().step()
 
 
+def range_of(name: str) -> AbstractContextManager[Any]:
+    """A range of what a block does, where a profiler of torch runs."""
+    is_profiled = getattr(torch.autograd.profiler, "_is_profiler_enabled", False)
+    return record_function(name) if is_profiled else nullcontext()
+
+
 @contextmanager
 def waiting(*, training: bool) -> Iterator[None]:
     """The range of a loop that waits for a mini-batch.
@@ -79,10 +85,9 @@ def waiting(*, training: bool) -> Iterator[None]:
         yield
         return
     end_training()
-    is_profiled = getattr(torch.autograd.profiler, "_is_profiler_enabled", False)
     _here.is_waiting = True
     try:
-        with record_function(_WAITING) if is_profiled else nullcontext():
+        with range_of(_WAITING):
             yield
     finally:
         _here.is_waiting = False

@@ -324,7 +324,7 @@ def tune(
     NoMemoryGroup
         If the kernel lets nobody limit memory here.
     RuntimeError
-        If every setting failed, with the reason of the first.
+        If every setting failed, with the reason of the first; if files were replaced meanwhile.
     ValueError
         If the workload is wrong, or the limit far too low; before any trial.
     """
@@ -373,6 +373,11 @@ def tune(
                 say(f"round {number + 1}, {describe(setting)}: {figures}")
         if not of_settings(trials):
             raise RuntimeError(f"every setting failed; the first: {trials[0].reason}")
+        with open_dataset(workload.folder) as ds:
+            if files_digest(ds.mappings) != digest:
+                raise RuntimeError(
+                    f"files of {workload.folder} were replaced during the trials: tune it again"
+                )
     kind = None if group is None else group.kind
     return Tuned(*(workload, memory_limit, kind, size, digest, tuple(trials)), unavailable, rate)
 
