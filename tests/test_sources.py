@@ -267,6 +267,25 @@ def test_partitions_are_columns(tmp_path: Path, refused: Any, kind: str) -> None
     assert sorted(read_file(tmp_path / "d" / "graph.gl")[1]["times"]) == [5, 6, 7, 8]
 
 
+@pytest.mark.parametrize("ids", ["dense", "map"])
+def test_a_list_of_sources_has_the_rows_of_all(tmp_path: Path, refused: Any, ids: str) -> None:
+    """Each has options of its own: the columns stand elsewhere, in files of other kinds."""
+    (tmp_path / "a.csv").write_text("0.5,7,1,3\n1.5,8,1,1\n")
+    table = pa.table({"node": [2, 0], "a": [2.5, 3.5], "b": [1, 0]})
+    pq.write_table(table, tmp_path / "b.parquet")
+    a = gz.Source(tmp_path / "a.csv", id_column=3, columns=[0, 2])
+    b = gz.Source(tmp_path / "b.parquet", columns=["a", "b"])
+    labels = PAIRS[:, 0] if ids == "dense" else None
+    with gz.build(tmp_path / "d", PAIRS, [a, b], labels, ids=ids) as ds:
+        rows = ds.features.gather(range(4)).tolist()
+        assert rows == [[3.5, 0], [1.5, 1], [2.5, 1], [0.5, 1]]
+    with gz.build(tmp_path / "d", PAIRS, nodes={"z": [gz.Source([1, 2]), gz.Source([3, 4])]}) as ds:
+        assert ds.attributes["z"].gather(range(4)).tolist() == [1, 2, 3, 4]
+    refused("different shapes, or not both have node ids", PAIRS, [a, gz.Source(np.ones((2, 2)))])
+    (tmp_path / "a.csv").write_text("0.5,7,1,3\nx,8,1,1\n")
+    refused(r"a\.csv, line 2: 'x' is not a number", PAIRS, [b, a])
+
+
 def test_files_of_two_endings_that_mean_the_same(tmp_path: Path) -> None:
     write(tmp_path / "e", {"a.parquet": edge_table(), "b.pq": edge_table(), "b.pq.crc": "sum"})
     build_dataset(tmp_path / "d", tmp_path / "e")

@@ -19,7 +19,7 @@ from graphzero.ingest.edges import EdgeInput, EdgeList, IdBound, open_edges
 from graphzero.ingest.id_map import MappedTable, NodeIds, split_nodes
 from graphzero.ingest.link_split import LinkSplit, link_splits
 from graphzero.ingest.merge import Merging, check_attributes, merge_options
-from graphzero.ingest.options import FOR_EDGES, BuildOptions, Source, as_source
+from graphzero.ingest.options import FOR_EDGES, BuildOptions, Source
 from graphzero.ingest.rows import Rows, check_attribute_name, open_attribute
 from graphzero.ingest.sources.table import MAX_NODES, Column, Table, checked_count, is_scipy
 from graphzero.ingest.sources.tables import is_table
@@ -260,7 +260,7 @@ def _open_nodes(
 
 def _check_labels(content: Mapping[str, Any], features: Rows, labels: Rows) -> None:
     """Refuses labels among the features: a model would read them instead of learning them."""
-    one, other = (as_source(content[name]).value for name in ("x", "y"))
+    one, other = (getattr(content[name], "value", content[name]) for name in ("x", "y"))
     are_paths = isinstance(one, str | os.PathLike) and isinstance(other, str | os.PathLike)
     is_same = os.fspath(one) == os.fspath(other) if are_paths else one is other
     if is_same and is_table(one) and labels.columns <= features.columns:

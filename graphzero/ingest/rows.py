@@ -18,6 +18,7 @@ from graphzero.ingest.sources.arrays import known_names, open_array
 from graphzero.ingest.sources.table import (
     IDS,
     ArrayTable,
+    Chunk,
     Column,
     Table,
     column_index,
@@ -333,6 +334,10 @@ def open_attribute(
         If a file cannot be read.
     """
     label = label or f"{of} attribute {name!r}"
+    if isinstance(value, list | tuple) and any(isinstance(one, Source) for one in value):
+        how: Any = {"of": of, "label": label, "id_column": id_column, "text_ids": text_ids}
+        parts = [open_attribute(one, name, dtype, **how) for one in value]
+        return _joined(label, parts, name, dtype)
     source = as_source(value)
     with_columns = is_table(source.value)
     source.check_options(FOR_NODES if of == "node" else FOR_VALUES, label, is_table=with_columns)
@@ -352,6 +357,44 @@ def open_attribute(
             f"id_column=False says that they are in the order of the nodes, without ids"
         )
     return rows_of_table(table, _columns_of(table, source, of), name, dtype)
+
+
+class _PickedTable(Table):
+    """The columns of some rows, ids first, wherever their table has them."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.name, self.num_records = rows.table.name, rows.table.num_records
+        self._table, self._columns = rows.table, [*rows.keys, *rows._values]
+        self.width = len(self._columns)
+
+    @property
+    def dtypes(self) -> list[np.dtype[Any]]:
+        """Of the columns, as they are read."""
+        return [column.dtype for column in self._columns]
+
+    def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
+        """Pieces of some columns."""
+        asked = [replace(column, index=self._columns[column.index].index) for column in columns]
+        return self._table.chunks(asked, max_records)
+
+    def locate(self, record: int) -> str:
+        """Where a record is in the table."""
+        return self._table.locate(record)
+
+
+def _joined(label: str, parts: Sequence[Rows], name: str, dtype: np.dtype[Any] | None) -> Rows:
+    """The rows of several sources, one after the other."""
+    first = parts[0]
+    for part in parts:
+        if (part.in_order, part.row_shape) != (first.in_order, first.row_shape):
+            raise ValueError(
+                f"{label}: {first.name} and {part.name} have rows of different shapes, or not "
+                f"both have node ids"
+            )
+    table, begin = PartTable(label, list(map(_PickedTable, parts))), len(first.keys)
+    one = first.vector or bool(first._values[0].dtype.shape)
+    found = ValueColumns(tuple(range(begin, table.width)), 0 if begin else None, one)
+    return rows_of_table(table, found, name, dtype)
 
 
 def open_split(value: Any, split: str, name: str, held: str) -> Rows:
