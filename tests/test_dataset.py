@@ -34,6 +34,18 @@ def test_a_dataset_has_what_was_put_in(dataset, order):
     assert _core.open_mappings() == 0
 
 
+def test_a_dataset_is_made_of_files_of_others(dataset):
+    with gz.open(dataset[0]) as ds:
+        own = {"year": ds.labels, "more": ds.features}
+        made = gz.Dataset(ds.graph, attributes=own, edge_splits=ds.edge_splits)
+        (batch,) = gz.NeighborLoader(made, [2], np.arange(5), batch_size=5)
+        np.testing.assert_array_equal(batch.year, ds.labels.gather(batch.n_id))
+        np.testing.assert_array_equal(batch.more, ds.features.gather(batch.n_id))
+        assert (made.features, made.edge_splits) == (None, ds.edge_splits)
+        with pytest.raises(ValueError, match="rows of amount, and the graph"):
+            gz.Dataset(ds.graph, edge_attributes={"amount": ds.labels})
+
+
 def test_datasets_are_pickled_by_path(dataset):
     folder, features, _ = dataset
     ds = pickle.loads(pickle.dumps(gz.open(folder)))

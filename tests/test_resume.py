@@ -211,6 +211,13 @@ def test_stateful_data_loaders_go_on(whole, workers, every):
         changed.resume({"epoch": 7, "loader": state})
         assert fingerprints(loader_of(changed, others)) == expected[5:]
     if workers == 3:
+        unchosen = make(folder)
+        loader = loader_of(unchosen, workers, **how)
+        taken_from(loader, 2)
+        unchosen.resume(loader.state_dict())
+        with pytest.raises(RuntimeError, match="The epoch is not known: .*Call set_epoch"):
+            _ = unchosen.epoch
+        assert len(fingerprints(loader_of(unchosen, 1))) == 11
         del state["_snapshot"]["_worker_snapshots"]["worker_1"]
         with pytest.raises(ValueError, match="must hold all workers of one rank"):
             make(folder).resume(state)

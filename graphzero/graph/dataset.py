@@ -107,6 +107,9 @@ class Dataset(Named, ClosedAtExit):
         One label (or row of labels) per node; indexable by node ids.
     splits : Splits, optional
     num_classes : int, optional
+    attributes, edge_attributes : mapping of str to FeatureStore, optional
+        Others of the nodes, and of the stored edges, in the order of the lists.
+    edge_splits : EdgeSplits, optional
 
     Attributes
     ----------
@@ -137,16 +140,19 @@ class Dataset(Named, ClosedAtExit):
         splits: Splits | None = None,
         *,
         num_classes: int | None = None,
+        attributes: Mapping[str, FeatureStore] | None = None,
+        edge_attributes: Mapping[str, FeatureStore] | None = None,
+        edge_splits: EdgeSplits | None = None,
     ) -> None:
         if graph._is_of_type:
             raise ValueError(
                 f"{graph.path} is an edge type of a typed graph, and no graph of its own: open its "
                 f"dataset folder with graphzero.open"
             )
-        named = {"x": features, "y": labels}
+        named = {"x": features, "y": labels, **(attributes or {})}
         of_nodes = {name: store for name, store in named.items() if store is not None}
         nodes = NodeStore(NODES, graph.num_nodes, of_nodes, splits, num_classes, graph)
-        edges = EdgeStore(EDGES, graph, (nodes, nodes), {})
+        edges = EdgeStore(EDGES, graph, (nodes, nodes), edge_attributes or {}, edge_splits)
         vars(self).update(nodes={NODES: nodes}, edges={EDGES: edges})
 
     @classmethod

@@ -199,6 +199,7 @@ def _having(name: str, state: Any) -> Iterator[Mapping[str, Any]]:
 
 
 MOST_EPOCH = 1 << 62
+MOST_COUNTED = 1 << 48  # larger ones follow from torch's seed: see `Epochs.begin`
 _TOLERATED = 0.05  # of an epoch may be repeated or left out without a warning
 
 # Places in the shared numbers: the process that owns them, the number of the last chosen epoch,

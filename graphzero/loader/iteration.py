@@ -43,6 +43,7 @@ from graphzero.io.session import (
 from graphzero.loader.arguments import prefetch_of
 from graphzero.loader.epochs import (
     GRAPH,
+    MOST_COUNTED,
     Epochs,
     ParentGroup,
     Pass,
@@ -290,8 +291,19 @@ class SeedDataset(IterableDataset[SampledBatch]):
 
     @property
     def epoch(self) -> int:
-        """The epoch of the next pass: while a pass runs, of the one after it."""
-        return self.position.epoch
+        """The epoch of the next pass: while a pass runs, of the one after it.
+
+        Raises
+        ------
+        RuntimeError
+            After the state of a pass of DataLoader workers whose epoch `set_epoch` had not chosen.
+        """
+        if (epoch := self.position.epoch) > MOST_COUNTED:
+            raise RuntimeError(
+                "The epoch is not known: the state is of a pass of DataLoader workers without "
+                "set_epoch. Call set_epoch before each pass."
+            )
+        return epoch
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch of the next pass, in workers as well; those after it count on.
