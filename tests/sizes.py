@@ -18,21 +18,21 @@ ROOT = Path(__file__).resolve().parents[1]
 # Code lines and files of each package, about: docs/tour.md walks through them. What scripts for PyG
 # do on the second day has raised them by 500 lines and 3 files, inference by 765 and 4, walks by
 # 156 and 1, split edges by 190 and 1, later attributes and edges by 1,000 and 4, remote stores
-# by 450 and 3, Ray by 90 and 1, huge pages by 100 and 1, a release by 130 and 1; inputs and
-# figures that had ended without being named, by 60.
+# by 450 and 3, Ray by 90 and 1, huge pages by 100 and 1, a release by 130 and 1; what had ended
+# without being named, and came back, by 330.
 BUDGETS = {
     "(front)": (510, 9),
-    "store": (1410, 9),
-    "graph": (1126, 5),
+    "store": (1420, 9),
+    "graph": (1135, 5),
     "sampling": (830, 6),
     "io": (1270, 8),
-    "loader": (2354, 11),
+    "loader": (2392, 11),
     "packs": (300, 2),
-    "ingest": (5935, 25),
-    "pyg": (600, 6),
-    "report": (1579, 8),
-    "training": (1100, 7),
-    "commands": (1130, 16),
+    "ingest": (6025, 25),
+    "pyg": (608, 6),
+    "report": (1585, 8),
+    "training": (1155, 7),
+    "commands": (1136, 16),
 }
 SLACK = 1.1
 MODULES_OF_A_CSV = 20
@@ -92,10 +92,10 @@ def sizes() -> list[Size]:
     python = _python("graphzero")
     words = sum(len(page.read_text().split()) for page in _pages())
     found = [
-        Size("Python in graphzero/", code_lines(iter(python)), 19_890),
+        Size("Python in graphzero/", code_lines(iter(python)), 20_160),
         Size("files of graphzero/", len(python), 129),
         Size("Cython and C", code_lines(iter(_compiled())), 7_105),
-        Size("tests/", code_lines(iter(_tests())), 23_700),
+        Size("tests/", code_lines(iter(_tests())), 23_960),
         Size("benchmarks/", code_lines(iter(_python("benchmarks"))), 3_470),
         Size("files of benchmarks/", len(_python("benchmarks")), 19),
         Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 34_900),
