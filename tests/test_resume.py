@@ -186,6 +186,9 @@ def test_states_of_workers_say_how_far_all_ranks_in_step_are(count, ranks, worke
         progress = Progress(3, 0, len(done & {*batch_ids(count, share)}), share)
         nested[f"worker_{worker}"] = {"iterator": progress.state(options)}
     assert read_position(nested, options, count) == Position(3, min(count, rounds * ranks))
+    nested["worker_0"] = {**nested["worker_0"]["iterator"], "num_workers": 1 << 62}
+    with pytest.raises(ValueError, match="must hold all workers of one rank"):
+        read_position(nested, options, count)
 
 
 @pytest.mark.parametrize(("workers", "every"), [(0, 1), (1, 3), (3, 1), (3, 3)])

@@ -378,6 +378,14 @@ def test_predictions_cover_every_split_and_are_those_that_were_evaluated(unknown
             assert np.allclose(probability[here][part], expected, atol=1e-6)
 
 
+def test_a_split_may_be_empty(tmp_path):
+    """Predictions then have no node of it."""
+    splits = {"train": [0, 1], "later": np.empty(0, int)}
+    with make(tmp_path, "d", features=FEATURES, labels=LABELS, splits=splits) as small:
+        train(small, epochs=1, hidden=2, predictions=tmp_path / "p.npz")
+    assert np.load(tmp_path / "p.npz")["split"].tolist() == ["train", "train"]
+
+
 def test_files_that_will_have_no_room_are_refused_before_the_training(unknown, tmp_path, capfd):
     rows = sum(map(len, unknown.splits.values()))
     paths = {name: tmp_path / f"x.{name}" for name in ("npz", "csv", "CSV")}

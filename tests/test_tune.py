@@ -287,13 +287,6 @@ def test_a_trial_beyond_the_limit_is_killed(work):
     hungry = replace(work, split="all", fanouts=[-1, -1, -1], batch_size=200, step_ms=5000)
     try:
         with limited_memory.memory_group(60 * MB) as group:
-            dead = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True).stdout
-            left = group.folder and group.folder.with_name(f"graphzero-{int(dead)}-1")
-            if left is not None:  # by a program that was killed
-                left.mkdir()
-                with limited_memory.memory_group(60 * MB):
-                    assert group.folder.exists()
-                assert not left.exists()
             result = measure(hungry, gz.Prefetch("none", lookahead=90), group, [])
     except limited_memory.NoMemoryGroup as error:
         pytest.skip(str(error))

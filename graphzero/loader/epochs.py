@@ -176,11 +176,11 @@ def read_position(state: Mapping[str, Any], options: Mapping[str, Any], total: i
         return Position(_count(state, "epoch"), _count(state, "batches", total))
     for each in workers:
         _check(each, "taken", options)
-    first, shares = workers[0], [_count(each, "worker") for each in workers]
+    first, shares = workers[0], {_count(each, "worker") for each in workers}
     same = ("epoch", "first", "rank", "world_size", "num_workers")
-    if any(each.get(name) != first.get(name) for each in workers for name in same) or (
-        sorted(shares) != list(range(_count(first, "num_workers")))
-    ):
+    is_one = all(each.get(name) == first.get(name) for each in workers for name in same)
+    count = _count(first, "num_workers")
+    if not is_one or count != len(workers) or shares != set(range(len(workers))):
         raise ValueError("the state must hold all workers of one rank, in the same epoch")
     taken = sum(_count(each, "taken", total) for each in workers)
     since = "_steps_since_snapshot"  # of the workers' states, which a StatefulDataLoader counts

@@ -2,7 +2,7 @@
 
 Uses version 1 or 2 where a group can be made, and otherwise a systemd scope. A shell enters the
 group, so that a process is inside before it imports or maps anything. Of a program that is killed
-the empty group stays until another one is made.
+the empty group stays until the machine starts again.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-import psutil
 
 from graphzero.io.memory import INTERFACES, MOUNT, Interface, counters_of, memory_groups
 
@@ -63,10 +61,6 @@ def _make(parent: Path, interface: Interface, limit: int) -> MemoryGroup:
     if interface.version == 2:
         # fails without a memory controller
         (parent / "cgroup.subtree_control").write_text("+memory")
-    for left in parent.glob("graphzero-*-*"):  # by programs that were killed
-        if not psutil.pid_exists(int(left.name.split("-")[1])):
-            with contextlib.suppress(OSError):
-                left.rmdir()
     folder = parent / f"graphzero-{os.getpid()}-{time.monotonic_ns()}"
     folder.mkdir()
     try:

@@ -478,11 +478,11 @@ class Trainer:
             is_known = _labels(self.ds, ids) >= 0
             if not np.array_equal(ids[is_known], splits.get(known, ())):  # two splits of one name
                 is_known[:] = False
-            rest = scores_of(ids[~is_known]) if not is_known.all() else found[known][:0]
             scores[name] = np.empty((len(ids), self.model.arguments["num_classes"]), np.float32)
-            scores[name][~is_known] = rest
             if is_known.any():
                 scores[name][is_known] = found[known]
+            if not is_known.all():
+                scores[name][~is_known] = scores_of(ids[~is_known])
         write_predictions(predictions, nodes, scores)
 
 
@@ -609,7 +609,8 @@ def train(
     interrupts = Interrupts()
     with interrupts.deferred(), _seeded(seed, on_device):
         arguments = (in_dim, hidden, num_classes, len(fanouts))
-        _check_memory(*arguments)
+        if on_device.type == "cpu":
+            _check_memory(*arguments)
         model = GraphSAGE(*arguments, dropout=dropout).to(on_device)
         _check_files(ds, model, pack, save, predictions)
         optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay)
