@@ -26,7 +26,7 @@ BUDGETS = {
     "graph": (1135, 5),
     "sampling": (830, 6),
     "io": (1270, 8),
-    "loader": (2392, 11),
+    "loader": (2400, 11),
     "packs": (300, 2),
     "ingest": (6025, 25),
     "pyg": (608, 6),
@@ -92,7 +92,7 @@ def sizes() -> list[Size]:
     python = _python("graphzero")
     words = sum(len(page.read_text().split()) for page in _pages())
     found = [
-        Size("Python in graphzero/", code_lines(iter(python)), 20_160),
+        Size("Python in graphzero/", code_lines(iter(python)), 20_170),
         Size("files of graphzero/", len(python), 129),
         Size("Cython and C", code_lines(iter(_compiled())), 7_105),
         Size("tests/", code_lines(iter(_tests())), 23_960),

@@ -265,7 +265,10 @@ def test_one_batch_of_the_core_serves_graphs_of_all_kinds(catalogue, tmp_path):
 
 def test_files_without_edge_ids_have_none_in_the_batch(tmp_path):
     graph = TypedGraph({"a": 3}, {("a", "r", "a"): Edges(np.array([[0, 1], [1, 2]]))})
-    got = NeighborSampler(graph.write(tmp_path, leave_out="edge_ids"), [2]).sample({"a": [1]})
+    assert graph.write(tmp_path).edges["a", "r", "a"].graph.has_edge_ids
+    without = graph.write(tmp_path, leave_out="edge_ids")
+    assert not without.edges["a", "r", "a"].graph.has_edge_ids
+    got = NeighborSampler(without, [2]).sample({"a": [1]})
     assert got.e_id == {("a", "r", "a"): None}
     assert got.positions["a", "r", "a"].tolist() == [0]
 

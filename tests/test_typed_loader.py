@@ -80,6 +80,8 @@ def check(batch):
     """Every attribute is that of its node or edge in the input."""
     nodes, edges = graph_of()
     assert batch.node_types == list(nodes)
+    assert batch.node_stores == [batch[kind] for kind in nodes]
+    assert batch.edge_stores == [batch[kind] for kind in batch.edge_types]
     assert batch.edge_types == list(edges)
     for kind, given in nodes.items():
         n_id = batch[kind].n_id.numpy()

@@ -181,6 +181,11 @@ class Graph(GraphMethods02, MappedFile):
             return super().__reduce__()
         return (*super().__reduce__(), {"out_lists": self.out_lists})
 
+    @property
+    def has_edge_ids(self) -> bool:
+        """Whether the file has the position of each edge in the user's edge list."""
+        return "edge_ids" in self._sections
+
     @cached_property
     def section_bytes(self) -> dict[str, int]:
         """Bytes of each section of the file, by name."""

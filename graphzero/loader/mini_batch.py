@@ -412,6 +412,16 @@ class TypedMiniBatch(_Batch):
         """(source type, relation, target type) of the edge types."""
         return [kind for kind in self._stores if not isinstance(kind, str)]
 
+    @property
+    def node_stores(self) -> list[Any]:
+        """What the batch has of each node type, as in PyG."""
+        return [self[kind] for kind in self.node_types]
+
+    @property
+    def edge_stores(self) -> list[Any]:
+        """What the batch has of each edge type, as in PyG."""
+        return [self[kind] for kind in self.edge_types]
+
     def metadata(self) -> tuple[list[str], list[EdgeType]]:
         """Node types and edge types, as ``to_hetero`` takes them."""
         return self.node_types, self.edge_types
