@@ -121,6 +121,7 @@ def test_a_dataset_of_one_graph_is_that_graph(tmp_path):
     data = make_data()
     with from_data(Graphs([data]), tmp_path / "store") as ds:
         assert torch.equal(ds.x, data.x)
+        assert isinstance(ds, gz.pyg.StoredData)  # as it was called
     with pytest.raises(ValueError, match=r"2 graphs.*from_data\(dataset\[0\], path\)"):
         from_data(Graphs([data, data]), tmp_path / "store")
 

@@ -141,7 +141,7 @@ def test_seeds_of_a_typed_graph_are_given_with_their_type(tmp_path):
     ) as ds:
         data = DataModule(
             ds,
-            input_train_nodes=("author", np.array([4, 2])),
+            input_train_nodes=("author", [4, 2]),
             input_val_nodes=("paper", ds["paper"].val_mask),
             num_neighbors=[3],
             batch_size=8,
@@ -150,6 +150,9 @@ def test_seeds_of_a_typed_graph_are_given_with_their_type(tmp_path):
         assert sorted(batch["author"].n_id.tolist()) == [2, 4]
         assert len(data.val_dataloader().dataset) == 30
         assert len(data.predict_dataloader().dataset) == 20
+        assert data.input_train_nodes == ("author", [4, 2])
+        data.input_val_nodes = ("paper", np.arange(3))
+        assert len(data.val_dataloader().dataset) == 3
 
 
 @pytest.mark.parametrize(
