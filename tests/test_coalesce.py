@@ -395,3 +395,10 @@ def test_a_reordering_keeps_what_was_done(tmp_path: Path) -> None:
         assert ds.graph.sample_neighbors([0, 1], -1).e_id.tolist() == [0, 2]
     assert before is not None
     assert read_manifest(tmp_path).edges["", "", ""].changes == before
+
+
+def test_a_split_says_how_many_of_its_edges_were_merged_and_dropped(tmp_path):
+    edges = {"edge_index": np.array([[0, 0, 1, 2, 0], [1, 1, 2, 2, 1]])}
+    how = {"coalesce": True, "drop_self_loops": True, "edge_splits": {"s": [0, 1, 3, 4]}}
+    with pytest.warns(UserWarning, match="'s': 2 of its positions .*; 1 name self-loops"):
+        build_dataset(tmp_path, edges, **how)

@@ -258,13 +258,14 @@ class MergedEdges:
             return positions
         found = sort.TempColumn(self._folder, np.int64, memory)
         seen = sort.temp_array(self._folder, len(self.first), np.bool_, memory)
-        changed = 0
+        changed = dropped = 0
         for begin in range(0, len(positions), _CHUNK):
             chunk = positions.read(begin, min(begin + _CHUNK, len(positions))).astype(_POSITION)
             at, removed = _find(self.removed, chunk)
             changed += int(np.count_nonzero(removed))
             chunk[removed] = self.kept[at[removed]]
             kept = chunk[chunk != _NONE]
+            dropped += len(chunk) - len(kept)
             at, is_first = _find(self.first, kept)
             in_group = np.flatnonzero(is_first)
             groups, first = np.unique(at[in_group], return_index=True)
@@ -275,8 +276,9 @@ class MergedEdges:
         positions.close()
         if changed:
             _warn(
-                f"{split}: {changed:,} of its positions name edges that were merged into earlier "
-                f"ones, whose positions it has instead, once each, or self-loops that were dropped"
+                f"{split}: {changed - dropped:,} of its positions name edges that were merged into "
+                f"earlier ones, whose positions it has instead, once each; {dropped:,} name "
+                f"self-loops that were dropped"
             )
         return found
 
