@@ -75,8 +75,7 @@ def run(args: argparse.Namespace) -> int:
         tell(f"generating {args.num_nodes:,} nodes and {args.num_edges:,} edges in {folder}")
         sizes = ("num_nodes", "num_edges", "dim", "num_classes", "seed")
         progress = shows_progress(args)
-        sized = {size: getattr(args, size) for size in sizes}
-        files = write_demo(folder, **sized, progress=progress)
+        files = write_demo(folder, progress=progress, **{n: getattr(args, n) for n in sizes})
         tell("building a dataset from edges.csv and the .npy files")
         files |= {"directed": False, "progress": progress}
         with build(folder / "dataset", **files) as ds:

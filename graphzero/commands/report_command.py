@@ -52,9 +52,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Records a command, and prints the summary on stderr; or prints that of a recording."""
-    if args.target[:1] == ["--"]:
+    first = next(iter(args.target), "")
+    if first == "--":
         del args.target[0]
-    elif "".join(args.target[:1]).endswith(".json") and not os.access(args.target[0], os.X_OK):
+    elif first.endswith(".json") and not os.access(first, os.X_OK):  # else it is a program
         return _show(args)
     if not args.target:
         args.parser.error("give a command to run after '--'")

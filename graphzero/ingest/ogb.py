@@ -67,7 +67,7 @@ class _Folder:
         self.path = path = path.parent if path.name == "raw" else path
         by_folder = re.sub("_", "-", re.sub("_(pyg|dgl)$", "", path.resolve().name), count=1)
         found = [one for one in _KNOWN if one.lower() == by_folder.lower()]
-        for note in sorted(path.glob("RELEASE_v*.txt")):
+        for note in () if name or found else sorted(path.glob("RELEASE_v*.txt")):
             found += _NAME.findall(note.read_text("utf-8", "replace")[:1000])
         self.name = name or [*found, by_folder][0]
         self.raw = self.require(path / "raw")

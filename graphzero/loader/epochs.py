@@ -379,7 +379,7 @@ class Epochs:
             if numbers is not None:
                 numbers[_UNKNOWN] = 1
                 _check_stated(numbers, -1)
-            return Pass(Position(key, 0), -1, -1, key & _KEY_MASK)
+            return Pass(Position(max(key, MOST_COUNTED + 1), 0), -1, -1, key & _KEY_MASK)
         if numbers is None:
             raise RuntimeError(
                 "The epoch was chosen in another process, from which this one was forked: call "
