@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import zlib
 from contextlib import contextmanager
@@ -23,8 +24,8 @@ from graphzero.store.manifest import (
     FileEntry,
     Manifest,
     NodeTable,
+    encode_manifest,
     read_manifest,
-    write_manifest,
 )
 
 
@@ -83,10 +84,17 @@ def _write(path, kind, arrays, **facts):
             writer.append(name, values)
 
 
+def forget_checksums(folder):
+    """Takes from a manifest, if there is one, what tells its files from others."""
+    manifest = folder / "dataset.json"
+    if manifest.exists():
+        manifest.write_text(re.sub(r',\s*"checksum": \d+', "", manifest.read_text()))
+
+
 def damage(path, section, entries, value):
     """Replaces values of a section, in place; returns the first byte of the last one.
 
-    All checksums are right again.
+    All checksums are right again, but for that of the file in a manifest, which is taken away.
     """
     header, arrays = gz_format.read_file(path)
     found, values = header.find(section), arrays[section].copy()
@@ -97,6 +105,7 @@ def damage(path, section, entries, value):
         file.write(gz_format.encode_header(replace(header, sections=sections)))
         file.seek(found.offset)
         file.write(values)
+    forget_checksums(path.parent)
     return found.offset + int(np.arange(len(values))[entries].max()) * values.itemsize
 
 
@@ -138,7 +147,7 @@ def write_dataset(folder, edges, num_nodes, *, features=None, labels=None, split
     neighbors = "both" if not directed else "in" if incoming else "out"
     how = {"order": options.get("order", "input"), "directed": directed}
     manifest = Manifest({NODES: nodes}, {EDGES: edge_table}, neighbors, **how)
-    write_manifest(folder, manifest)
+    (folder / "dataset.json").write_bytes(encode_manifest(manifest))
     return graph
 
 

@@ -27,6 +27,8 @@ class FolderServer(ThreadingHTTPServer):
         The file whose parts, but for its header, have a wrong last byte when they are first sent.
     ranges : bool
         Whether parts of files are served.
+    says_size : bool
+        Whether answers say how large a file is.
     before : callable or None
         Called with the name of a file, and how often it was asked for, before it is sent.
     """
@@ -39,7 +41,7 @@ class FolderServer(ThreadingHTTPServer):
         self.parts: Counter[tuple[str, str | None]] = Counter()
         self.left: int | None = None
         self.breaks, self.damages = 0, ""
-        self.ranges = True
+        self.ranges = self.says_size = True
         self.before: Callable[[str, int], object] | None = None
         self.lock = threading.Lock()
 
@@ -85,7 +87,8 @@ class _Handler(BaseHTTPRequestHandler):
             begin, end = int(found[1]), int(found[2] or len(data) - 1) + 1
             data = data[begin:end]
             self.send_response(206)
-            self.send_header("Content-Range", f"bytes {begin}-{end - 1}/{path.stat().st_size}")
+            size = path.stat().st_size if self.server.says_size else "*"
+            self.send_header("Content-Range", f"bytes {begin}-{end - 1}/{size}")
         else:
             self.send_response(200)
         part = path.name, self.headers.get("Range")

@@ -20,10 +20,11 @@ import small_memory
 import graphzero as gz
 from graphzero import _core
 from graphzero.graph import dataset as dataset_module
-from graphzero.ingest import Changes, build_dataset, change_dataset, folder, reorder_dataset
+from graphzero.ingest import Changes, build_dataset, change_dataset, reorder_dataset
 from graphzero.ingest import build as build_module
 from graphzero.ingest.options import Progress
 from graphzero.store import atomic as disk_space
+from graphzero.store import folder
 from graphzero.store import manifest as manifest_module
 from graphzero.store.atomic import StagedFile, is_staging_name
 from graphzero.store.format import FileWriter
@@ -144,11 +145,11 @@ def test_stop_at_each_step(tmp_path: Path, monkeypatch: Any, what: str, step: st
             raise Stop
         original_seal(self)
 
-    def write(path: Path, manifest: Manifest) -> None:
+    def write(path: Path, text: bytes) -> None:
         if step == "before the manifest":
             raise Stop
-        original_write(path, manifest)
-        written.append(manifest)
+        original_write(path, text)
+        written.append(path)
         if step == "after the manifest":
             raise Stop
 
@@ -159,9 +160,9 @@ def test_stop_at_each_step(tmp_path: Path, monkeypatch: Any, what: str, step: st
             raise Stop
         finish_renames(path, manifest)
 
-    original_seal, original_write = FileWriter.seal, folder.write_manifest
+    original_seal, original_write = FileWriter.seal, folder.write_atomically
     monkeypatch.setattr(FileWriter, "seal", stop_at_seal)
-    monkeypatch.setattr(folder, "write_manifest", write)
+    monkeypatch.setattr(folder, "write_atomically", write)
     if step == "one rename":
         monkeypatch.setattr(folder, "finish_renames", rename)
     with pytest.raises(Stop):

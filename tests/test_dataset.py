@@ -77,7 +77,7 @@ DAMAGES = {
     "no direction": ({"neighbors": "up"}, gz.FormatError, "neighbors is 'up'"),
     "direction without its file": ({"neighbors": "both"}, gz.FormatError, "contradict"),
     "lists of the other direction": ({"neighbors": "in"}, gz.FormatError, OTHER_GRAPH),
-    "path outside": ({"graph": {"name": "../graph.gl"}}, gz.FormatError, "outside the folder"),
+    "path outside": ({"graph": {"name": "../graph.gl"}}, gz.FormatError, "is no name of a .gl"),
     "file missing": (lambda f: (f / "features.gd").unlink(), FileNotFoundError, "features.gd"),
     "file truncated": (
         lambda f: os.truncate(f / "labels.gd", 5000),

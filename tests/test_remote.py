@@ -21,7 +21,7 @@ from http_server import FolderServer, serving
 
 import graphzero as gz
 from graphzero.cli import main
-from graphzero.store import remote
+from graphzero.store import remote, remote_files
 from graphzero.store.atomic import is_staging_name
 from graphzero.store.format import read_header
 from graphzero.store.manifest import MANIFEST_NAME
@@ -50,7 +50,7 @@ def content(folder: Path) -> dict[str, bytes]:
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     monkeypatch.setattr(remote, "BLOCK_BYTES", BLOCK)
-    monkeypatch.setattr(remote, "_FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(remote_files, "FIRST_PAUSE", 0.001)
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_a_server_that_breaks_off_now_and_then_is_read_all_the_same(built, serve
 
 
 def test_interrupted_at_thirty_moments_it_goes_on(built, server, tmp_path, monkeypatch):
-    monkeypatch.setattr(remote, "_TRIES", 1)
+    monkeypatch.setattr(remote_files, "TRIES", 1)
     size = sum(map(len, content(built).values()))
     failures = 0
     while True:
@@ -131,7 +131,7 @@ def test_interrupted_at_thirty_moments_it_goes_on(built, server, tmp_path, monke
             gz.open(tmp_path / "copy")
     assert failures >= 10
     assert content(tmp_path / "copy") == content(built)
-    again = failures * (remote._THREADS * BLOCK + 25_000)  # blocks on their way, and headers
+    again = failures * (remote_files.THREADS * BLOCK + 25_000)  # blocks on their way, and headers
     assert server.sent.total() <= size + again
 
 
@@ -162,19 +162,20 @@ def test_a_killed_fetch_goes_on_with_the_blocks_that_it_has(built, server, tmp_p
 
 
 def test_a_part_without_its_journal_is_checked(built, server, tmp_path, monkeypatch):
-    monkeypatch.setattr(remote, "_TRIES", 1)
+    monkeypatch.setattr(remote_files, "TRIES", 1)
     server.left = 200_000
     with pytest.raises(OSError, match="fetch again"):
         gz.fetch(f"{server.url}/data", tmp_path / "copy")
     server.left = None
     for journal in (tmp_path / "copy").glob(".*.blocks.gz-staged"):
         journal.write_bytes(b"")  # as a power failure may leave it
-    remote._fetch(remote._Store(f"{server.url}/data", None), tmp_path / "copy", False, check=False)
+    folder = remote_files.RemoteFolder(f"{server.url}/data", None)
+    remote._fetch(folder, tmp_path / "copy", False, check=False)
     assert content(tmp_path / "copy") == content(built)
 
 
 def test_what_an_earlier_version_has_left_is_removed(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(remote, "_TRIES", 1)
+    monkeypatch.setattr(remote_files, "TRIES", 1)
     server.left = 100_000
     with pytest.raises(OSError, match="fetch again"):
         gz.fetch(f"{server.url}/data", tmp_path / "copy")
@@ -261,26 +262,27 @@ def test_versions_are_not_mixed(server, tmp_path):
     assert content(tmp_path / "copy") == content(tmp_path / "new")
 
 
-def test_while_a_version_is_being_published_there_is_none(server, tmp_path, monkeypatch):
-    store = tmp_path / "store" / "data"
+def test_while_a_store_gets_another_version_it_has_none(built, tmp_path, monkeypatch):
+    url = f"memory://{tmp_path.name}/versions"
+    gz.publish(built, url)
 
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
     build(tmp_path / "new", seed=1)
-    monkeypatch.setattr(type(remote._Store(store, None).files), "put_file", stopped)
+    monkeypatch.setattr(type(remote_files.RemoteFolder(url, None).files), "put_file", stopped)
     with pytest.raises(KeyboardInterrupt):
-        gz.publish(tmp_path / "new", store)
+        gz.publish(tmp_path / "new", url)
     with pytest.raises(FileNotFoundError, match="being published"):
-        gz.fetch(f"{server.url}/data", tmp_path / "copy")
+        gz.fetch(url, tmp_path / "copy")
     monkeypatch.undo()
-    gz.publish(tmp_path / "new", store)
-    gz.fetch(f"{server.url}/data", tmp_path / "copy")
+    gz.publish(tmp_path / "new", url)
+    gz.fetch(url, tmp_path / "copy")
     assert content(tmp_path / "copy") == content(tmp_path / "new")
 
 
 def test_publishing_copies_only_what_is_new(built, tmp_path, monkeypatch):
-    store = remote._Store(f"memory://{tmp_path.name}/again", None)
+    store = remote_files.RemoteFolder(f"memory://{tmp_path.name}/again", None)
     copied: list[str] = []
     put = type(store.files).put_file
     monkeypatch.setattr(
@@ -320,7 +322,7 @@ def test_a_dataset_that_was_made_here_is_not_replaced(built, server, tmp_path):
 
 
 def test_without_the_store_an_earlier_copy_serves_with_a_warning(built, tmp_path, monkeypatch):
-    monkeypatch.setattr(remote, "_TRIES", 1)
+    monkeypatch.setattr(remote_files, "TRIES", 1)
     with serving(built.parent) as server:
         url = f"{server.url}/data"
         gz.open(url, cache=tmp_path / "cache").close()
@@ -331,12 +333,6 @@ def test_without_the_store_an_earlier_copy_serves_with_a_warning(built, tmp_path
         gz.fetch(url, tmp_path / "copy")
     with pytest.raises(OSError, match="cannot be read"):
         gz.open(url, cache=tmp_path / "other")
-
-
-def test_a_server_that_sends_whole_files_only_is_refused(server, tmp_path):
-    server.ranges = False
-    with pytest.raises(ValueError, match=r"whole files only.*nginx"):
-        gz.fetch(f"{server.url}/data", tmp_path / "copy")
 
 
 @pytest.mark.parametrize(

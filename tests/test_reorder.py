@@ -160,6 +160,9 @@ def test_wrong_numbers_with_right_checksums(tmp_path, name, order):
     with FileWriter(tmp_path / name, header) as writer:
         for section, array in arrays.items():
             writer.append(section, array)
+    with pytest.raises(gz.FormatError, match="not the file that dataset.json describes"):
+        reorder_dataset(tmp_path, "hot" if order == "input" else "input")
+    files.forget_checksums(tmp_path)
     with pytest.raises(gz.FormatError, match=f"{name} has {message}"):
         reorder_dataset(tmp_path, "hot" if order == "input" else "input")
 

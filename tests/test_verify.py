@@ -147,6 +147,7 @@ def _replace(old, new):
 )
 def test_files_that_are_not_those_of_the_manifest(copied, change, file, offset, message):
     folder = copied("in")
+    files.forget_checksums(folder)  # a folder of before: those of today have a test of their own
     change(folder)
     (found,) = gz.verify(folder)
     assert (found.path, found.offset) == (str(folder / file), offset)
@@ -158,6 +159,10 @@ def test_files_that_do_not_belong_together(copied, sound):
     """Sound files, of the right counts, whose nodes have another order."""
     folder = copied("typed")
     shutil.copy(sound("typed, input") / "paper.x.gd", folder / "paper.x.gd")
+    (found,) = gz.verify(folder)
+    assert found.path == str(folder / "paper.x.gd")
+    assert "is not the file that dataset.json describes" in found.message
+    files.forget_checksums(folder)
     (found,) = gz.verify(folder)
     assert "does not have the nodes of the type 'paper' in the order" in found.message
 

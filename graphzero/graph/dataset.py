@@ -33,6 +33,7 @@ from graphzero.graph.stores import (
 )
 from graphzero.graph.user_input import NodeTexts
 from graphzero.store import tuning_file
+from graphzero.store.format import PAGE_BYTES
 from graphzero.store.huge_pages import HugeTopology
 from graphzero.store.id_table import IdTable
 from graphzero.store.manifest import (
@@ -621,7 +622,11 @@ def _open_files(folder: Path, manifest: Manifest) -> Dataset:
     with ExitStack() as opened:
 
         def open_file(kind: Callable[[Path], Any], entry: FileEntry | None) -> Any:
-            return None if entry is None else opened.enter_context(kind(entry.resolve(folder)))
+            if entry is None:
+                return None
+            file = opened.enter_context(kind(entry.resolve(folder)))
+            entry.require_described(file.mapping.read(0, PAGE_BYTES), file.path)
+            return file
 
         def rows_of(entries: Mapping[str, FileEntry]) -> dict[str, FeatureStore]:
             return {name: open_file(FeatureStore, entry) for name, entry in entries.items()}
@@ -649,10 +654,15 @@ def _open_files(folder: Path, manifest: Manifest) -> Dataset:
                     f"build the dataset again"
                 )
             sampled_by, sections = _sampled_by(graph, of_kind)
-            rows = {n: opened.enter_context(EdgeRows(graph.path, s)) for n, s in sections.items()}
-            rows |= rows_of(of_kind.attributes)
+            of_edges: dict[str, FeatureStore] = {
+                name: open_file(partial(EdgeRows, section=section), of_kind.graph)
+                for name, section in sections.items()
+            }
+            of_edges |= rows_of(of_kind.attributes)
             edges.append(
-                EdgeStore(kind, graph, ends, rows, EdgeSplits(rows_of(of_kind.splits)), sampled_by)
+                EdgeStore(
+                    kind, graph, ends, of_edges, EdgeSplits(rows_of(of_kind.splits)), sampled_by
+                )
             )
         if manifest.out_graph is not None:
             graphs[EDGES].attach_out_lists(open_file(Graph, manifest.out_graph))

@@ -25,7 +25,7 @@ from graphzero.ingest import graph_input, lists, sort
 from graphzero.ingest.build import stored_orders
 from graphzero.ingest.changes import has_link_split, require_positions, stored_ids
 from graphzero.ingest.edges import EdgeList, IdBound, ReadColumn, read_edges
-from graphzero.ingest.folder import entry_of, recover, replace_dataset
+from graphzero.ingest.folder import entry_of, replace_dataset
 from graphzero.ingest.id_map import NodeIds, learn_ids
 from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.merge import Merging, prepare_edges
@@ -42,6 +42,7 @@ from graphzero.ingest.stored import (
     open_stored_split,
 )
 from graphzero.store.atomic import folder_lock
+from graphzero.store.folder import recover_dataset
 from graphzero.store.format import (
     DTYPES,
     FileWriter,
@@ -88,8 +89,7 @@ def append_dataset(
     options, folder = WriteOptions("input", None, limit, Progress(progress)), Path(path)
     read_manifest(folder)
     with sort.spooling_near(folder), noting_inputs() as inputs, folder_lock(folder):
-        recover(folder)
-        earlier = read_manifest(folder)
+        earlier = recover_dataset(folder)
         for option, value in (("edges", edges), ("remove_edges", remove_edges)):
             if earlier.is_typed and not isinstance(value, Mapping | None):
                 there = ", ".join(map(repr, earlier.edges))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from graphzero.ingest import graph_input, stored
 from graphzero.ingest.edges import EdgeList, read_edges
-from graphzero.ingest.folder import entry_of, recover, replace_dataset
+from graphzero.ingest.folder import entry_of, replace_dataset
 from graphzero.ingest.id_map import collect_ids
 from graphzero.ingest.link_split import hold_out, time_bounds, write_link_split
 from graphzero.ingest.lists import (
@@ -35,6 +35,7 @@ from graphzero.ingest.sort import spooling_near, temp_array
 from graphzero.ingest.sources.table import Column, checked
 from graphzero.ingest.sources.tables import noting_inputs
 from graphzero.store.atomic import folder_lock, require_disk_space
+from graphzero.store.folder import recover, recover_dataset
 from graphzero.store.format import (
     FLAG_VECTOR,
     FileWriter,
@@ -668,8 +669,7 @@ def reorder_dataset(
     folder = Path(path)
     read_manifest(folder)
     with spooling_near(folder), folder_lock(folder):
-        recover(folder)
-        earlier = read_manifest(folder)
+        earlier = recover_dataset(folder)
         if presample is not None:
             presample.check_types(list(earlier.edges) if earlier.is_typed else None)
         if earlier.is_typed and neighbors not in (None, earlier.neighbors):

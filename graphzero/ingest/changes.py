@@ -15,7 +15,7 @@ import numpy as np
 
 from graphzero.ingest import stored
 from graphzero.ingest.build import stored_orders
-from graphzero.ingest.folder import entry_of, recover, replace_dataset
+from graphzero.ingest.folder import entry_of, replace_dataset
 from graphzero.ingest.graph_input import (
     check_split_name,
     mapped_rows,
@@ -36,6 +36,7 @@ from graphzero.ingest.rows import (
 from graphzero.ingest.sort import close_with_build, spooling_near
 from graphzero.ingest.sources.tables import noting_inputs
 from graphzero.store.atomic import folder_lock, require_disk_space
+from graphzero.store.folder import recover_dataset
 from graphzero.store.format import FileWriter, Header, read_header
 from graphzero.store.id_table import IdTable
 from graphzero.store.manifest import (
@@ -102,8 +103,7 @@ def change_dataset(
     options, folder = WriteOptions("input", None, limit, Progress(progress)), Path(path)
     read_manifest(folder)
     with spooling_near(folder), noting_inputs() as inputs, folder_lock(folder):
-        recover(folder)
-        earlier = read_manifest(folder)
+        earlier = recover_dataset(folder)
         return replace_dataset(
             folder,
             earlier,

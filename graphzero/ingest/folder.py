@@ -1,4 +1,4 @@
-"""The dataset folder during a build: its lock, recovery from a killed build, the commit."""
+"""The dataset folder during a build: its staged files, and ranks that build one together."""
 
 from __future__ import annotations
 
@@ -13,18 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from graphzero.errors import FormatError, user_line
+from graphzero.errors import user_line
 from graphzero.ingest.sources.tables import InputFiles
-from graphzero.store.atomic import is_staging_name
-from graphzero.store.format import FileWriter
-from graphzero.store.manifest import (
-    MANIFEST_NAME,
-    FileEntry,
-    Manifest,
-    finish_renames,
-    read_manifest,
-    write_manifest,
-)
+from graphzero.store.folder import commit, is_committed
+from graphzero.store.format import FileWriter, encode_header, header_checksum
+from graphzero.store.manifest import MANIFEST_NAME, FileEntry, Manifest
 from graphzero.store.tuning_file import TUNING_NAME, remove_tuning
 from graphzero.units import require_local
 
@@ -36,36 +29,10 @@ _POLL = 0.05
 _BEGUN: Counter[tuple[str, str]] = Counter()
 
 
-def recover(folder: Path) -> Manifest | None:
-    """Completes a killed build that was committed, else removes its files; needs the lock.
-
-    Returns
-    -------
-    Manifest or None
-        Of the dataset in the folder.
-    """
-    try:
-        manifest = read_manifest(folder)
-        finish_renames(folder, manifest)
-    except FileNotFoundError:
-        manifest = None
-    except FormatError:
-        # Perhaps of a later version, whose staged files are in use: leave all files alone.
-        return None
-    for name in filter(is_staging_name, os.listdir(folder)):
-        (folder / name).unlink(missing_ok=True)
-    return manifest
-
-
 def entry_of(file: FileWriter) -> FileEntry:
     """Manifest entry of a sealed file."""
-    return FileEntry(file.path.name, file.staged_path.name)
-
-
-def _is_committed(folder: Path, manifest: Manifest) -> bool:
-    with suppress(FileNotFoundError, FormatError):
-        return read_manifest(folder) == manifest
-    return False
+    checksum = header_checksum(encode_header(file.header))
+    return FileEntry(file.path.name, file.staged_path.name, checksum)
 
 
 def replace_dataset(
@@ -104,31 +71,13 @@ def replace_dataset(
         for file in staged:
             file.discard()
         raise
-    used = {entry.name for entry in manifest.entries()}
-    before = [] if earlier is None else earlier.entries()
-    obsolete = [entry for entry in before if entry.name not in used]
     try:
-        # Under its staged name, each is found by the earlier manifest, and removed by `recover`
-        # once there is another.
-        for entry in obsolete:
-            with suppress(FileNotFoundError):
-                os.rename(folder / entry.name, folder / entry.staged)
-        write_manifest(folder, manifest)
+        commit(folder, earlier, manifest)
     except BaseException:
-        if not _is_committed(folder, manifest):
+        if not is_committed(folder, manifest):
             for file in staged:
                 file.discard()
-            if earlier is not None:
-                finish_renames(folder, earlier)
         raise
-    try:
-        finish_renames(folder, manifest)
-    except KeyboardInterrupt:
-        # The dataset is complete either way; finish the renames all the same.
-        finish_renames(folder, manifest)
-        raise
-    for entry in obsolete:
-        (folder / entry.staged).unlink(missing_ok=True)
     if (folder / TUNING_NAME).exists():
         remove_tuning(folder)
     return manifest

@@ -27,7 +27,14 @@ from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import EdgeTypeGraph, Graph
 from graphzero.graph.user_input import as_threads
 from graphzero.packs.pack_file import OFFSETS, OPTIONS, Pack
-from graphzero.store.format import DTYPES, FLAG_TYPED, FLAG_VECTOR, Header, read_header
+from graphzero.store.format import (
+    DTYPES,
+    FLAG_TYPED,
+    FLAG_VECTOR,
+    PAGE_BYTES,
+    Header,
+    read_header,
+)
 from graphzero.store.id_table import BY_ID, TEXT, IdTable
 from graphzero.store.manifest import MANIFEST_NAME, FileEntry, Manifest, read_manifest
 
@@ -125,7 +132,9 @@ def verify_path(
     try:
         if root.is_dir():
             roles = _roles_of(read_manifest(root))
-            files = [(entry.resolve(root), role) for entry, role in roles.items()]
+            files = [
+                (entry.resolve(root), replace(role, entry=entry)) for entry, role in roles.items()
+            ]
         elif read_header(path).find(OPTIONS) is not None:
             files += [(part, Role()) for part in Pack(path).files[1:]]
     except FormatError as error:  # that of a file, its check reports
@@ -182,10 +191,13 @@ class Role:
         of any kind, of ``ids="map"``); empty for anything else.
     limit : int or None
         Of a split, labels and counts of visits: all rows are below it. Of a graph: input edges.
+    entry : FileEntry or None
+        What tells the file from those of other versions of the dataset.
     """
 
     kind: str = ""
     limit: int | None = None
+    entry: FileEntry | None = None
 
 
 def _roles_of(manifest: Manifest) -> dict[FileEntry, Role]:
@@ -270,6 +282,9 @@ def _check_file(path: str, role: Role, reading: _Reading) -> list[Finding]:
 
 def _refuse(path: str, header: Header, role: Role) -> None:
     """Raises the error with which a reader refuses a file."""
+    if role.entry is not None:
+        with open(path, "rb") as file:
+            role.entry.require_described(file.read(PAGE_BYTES), path)
     if header.kind == "graph":
         opened = EdgeTypeGraph if header.flags & FLAG_TYPED else Graph
         opened(path).close()

@@ -255,6 +255,14 @@ def layout(kind: str, arrays: Iterable[tuple[str, npt.DTypeLike, int]], **facts:
     return Header(kind, end, tuple(sections), **facts)
 
 
+def header_checksum(page: bytes | memoryview) -> int | None:
+    """The checksum that a file has of its header page; None if the page is not whole."""
+    if len(page) < PAGE_BYTES:
+        return None
+    checksum: int = struct.unpack_from("<I", page, _CRC_AT)[0]
+    return checksum
+
+
 def read_header(path: str | os.PathLike[str]) -> Header:
     """Header of a ``.gl`` or ``.gd`` file.
 

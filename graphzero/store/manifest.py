@@ -3,7 +3,8 @@
 A build first writes every file under a staged name, then replaces ``dataset.json``, then renames
 the staged files. Readers of the manifest prefer a staged name if that file still exists. So a
 build that is killed before it replaces ``dataset.json`` leaves the earlier dataset, and a build
-that is killed later leaves the new one.
+that is killed later leaves the new one. An entry has the checksum of its file's header: a file of
+another version is refused, whoever put it there.
 
 A graph without types is the graph with the one node type `NODES` and the one edge type `EDGES`.
 `Layout` knows in what the folders of the two kinds differ.
@@ -15,6 +16,7 @@ import errno
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from functools import cache
@@ -22,7 +24,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from graphzero.errors import FormatError
-from graphzero.store.atomic import is_staging_name, replace_file, sync_folder, write_atomically
+from graphzero.store.atomic import replace_file, sync_folder
+from graphzero.store.format import PAGE_BYTES, header_checksum
 from graphzero.units import MOST_COUNT
 
 MANIFEST_NAME = "dataset.json"
@@ -53,15 +56,43 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class FileEntry:
-    """A file of a dataset: its final name, and its name during the build."""
+    """A file of a dataset.
+
+    Attributes
+    ----------
+    name, staged : str
+        Its final name, and its name during the build.
+    checksum : int or None
+        CRC-32 of its header, which has those of its sections: two files with the same one have the
+        same content. None in manifests that were written before there was one.
+    """
 
     name: str
     staged: str
+    checksum: int | None = None
 
     def resolve(self, folder: Path) -> Path:
         """Where the file is now."""
         staged = folder / self.staged
         return staged if staged.exists() else folder / self.name
+
+    def describes(self, header_page: bytes | memoryview) -> bool:
+        """Whether a file with this first page is the one that was built."""
+        return self.checksum in (None, header_checksum(header_page))
+
+    def check(self, folder: Path) -> None:
+        """Raises a `FormatError` if the file in a folder is not the one that was built."""
+        path = self.resolve(folder)
+        with open(path, "rb") as file:
+            self.require_described(file.read(PAGE_BYTES), path)
+
+    def require_described(self, header_page: bytes | memoryview, path: object) -> None:
+        """Raises a `FormatError` unless a file with this first page is the one that was built."""
+        if not self.describes(header_page):
+            raise FormatError(
+                f"{path} is not the file that {MANIFEST_NAME} describes, but one of another "
+                f"version of the dataset: fetch the dataset again, or build it again"
+            )
 
 
 @dataclass(frozen=True)
@@ -284,7 +315,11 @@ class Manifest:
 
 
 # A file name has at most 255 bytes, of which its name during the build needs 24.
+_MOST_STAGED_BYTES = 255
 _MOST_NAME_BYTES = 231
+# No folder, and nothing that is hidden: files of a dataset are all that a manifest may name.
+_FILE_NAME = re.compile(r"[^./\0][^/\0]*\.g[ld]", re.DOTALL)
+_STAGED_END = re.compile(r"[^./\0]+\.gz-staged")
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 # Underscores that could be taken for those between the names of an edge type.
 _AMBIGUOUS = re.compile("^_|_$|_(?=_)|(?<=_)_")
@@ -348,7 +383,7 @@ class Layout:
     def encode(self, manifest: Manifest) -> dict[str, Any]:
         """The JSON object of a manifest."""
         content: dict[str, Any] = {"format": _FORMAT, "version": 2}
-        facts = asdict(manifest)
+        facts = asdict(manifest, dict_factory=_without_missing_checksum)
         if manifest.extras is not None:
             content["extras"] = facts["extras"]
         nodes, edges = facts.pop("nodes"), facts.pop("edges")
@@ -382,6 +417,10 @@ _UNTYPED_NAMES = """
     time_level changes id_map
 """
 _SINCE_ORDER = ("num_ordered_nodes", "num_ordered_edges")  # left out where there is nothing to say
+
+
+def _without_missing_checksum(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value for name, value in fields if (name, value) != ("checksum", None)}
 
 
 def _encode(name: str) -> str:
@@ -419,6 +458,9 @@ def _decode(content: dict[str, Any]) -> Manifest:
         for name in (*nodes, relation) if is_typed else ():
             _value("type", str, (), name)
     found = read_fields(Manifest, {**content, "nodes": nodes, "edges": edges})
+    names = Counter(entry.name for entry in found.entries())
+    if repeated := [name for name, count in names.items() if count > 1]:
+        raise ValueError(f"{repeated[0]!r:.80} is named twice")
     has_both = found.out_graph is not None or not found.directed
     directions = ("both",) if has_both else ("in", "out")
     if content["version"] > 1 and found.neighbors not in directions:
@@ -484,13 +526,20 @@ def _value(name: str, declared: Any, of: tuple[Any, ...], value: Any) -> Any:
 
 
 def _entry(value: Any) -> FileEntry:
-    entry = FileEntry(value["name"], value["staged"])
-    for name in (entry.name, entry.staged):
-        is_name = isinstance(name, str) and name not in ("", ".", "..") and "\0" not in name
-        if not is_name or os.path.basename(name) != name or len(os.fsencode(name)) > 255:
-            raise ValueError("a file name points outside the folder, or is none")
-    if not is_staging_name(entry.staged):
-        raise ValueError("a staged name is invalid")
+    entry = FileEntry(value["name"], value["staged"], value.get("checksum"))
+    if not isinstance(entry.name, str) or not _FILE_NAME.fullmatch(entry.name):
+        raise ValueError(f"{entry.name!r:.80} is no name of a .gl or .gd file in this folder")
+    beginning = f".{entry.name}."
+    if not isinstance(entry.staged, str) or not (
+        entry.staged.startswith(beginning) and _STAGED_END.fullmatch(entry.staged, len(beginning))
+    ):
+        raise ValueError(f"{entry.staged!r:.80} is no staged name of {entry.name!r:.80}")
+    if len(os.fsencode(entry.staged)) > _MOST_STAGED_BYTES:
+        raise ValueError(f"the name {entry.name!r:.80} is too long")
+    if entry.checksum is not None and (
+        type(entry.checksum) is not int or not 0 <= entry.checksum < 1 << 32
+    ):
+        raise ValueError(f"a checksum is {entry.checksum!r:.80}")
     return entry
 
 
@@ -594,10 +643,9 @@ def open_build(
     )
 
 
-def write_manifest(folder: str | os.PathLike[str], manifest: Manifest) -> None:
-    """Replaces ``dataset.json``: from then on, readers see the files that it names."""
-    text = json.dumps(manifest.layout.encode(manifest), indent=2) + "\n"
-    write_atomically(Path(folder) / MANIFEST_NAME, text.encode())
+def encode_manifest(manifest: Manifest) -> bytes:
+    """The content of the ``dataset.json`` of a manifest."""
+    return (json.dumps(manifest.layout.encode(manifest), indent=2) + "\n").encode()
 
 
 def finish_renames(folder: str | os.PathLike[str], manifest: Manifest) -> None:

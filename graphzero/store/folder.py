@@ -1,0 +1,131 @@
+"""The folder of a dataset while it changes: recovery from a killed writer, and the commit.
+
+Builds, changes, fetches and publishing to a local disk all commit here, under the folder's lock.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from graphzero.errors import FormatError
+from graphzero.store.atomic import is_staging_name, write_atomically
+from graphzero.store.manifest import (
+    MANIFEST_NAME,
+    Manifest,
+    encode_manifest,
+    finish_renames,
+    read_manifest,
+)
+
+
+def complete_commit(folder: Path) -> Manifest | None:
+    """Gives the files of a committed dataset their names, which a kill prevents; needs the lock.
+
+    Returns
+    -------
+    Manifest or None
+        Of the dataset in the folder.
+
+    Raises
+    ------
+    FormatError
+        If this version cannot read the manifest. Nothing was changed.
+    """
+    try:
+        manifest = read_manifest(folder)
+    except FileNotFoundError:
+        return None
+    finish_renames(folder, manifest)
+    return manifest
+
+
+def remove_staged(folder: Path) -> None:
+    """Removes what killed writers have left; after `complete_commit`, under the same lock."""
+    for name in filter(is_staging_name, os.listdir(folder)):
+        (folder / name).unlink(missing_ok=True)
+
+
+def recover(folder: Path) -> Manifest | None:
+    """Completes a killed build that was committed, else removes its files; needs the lock.
+
+    Returns
+    -------
+    Manifest or None
+        Of the dataset in the folder.
+    """
+    try:
+        manifest = complete_commit(folder)
+    except FormatError:
+        # Perhaps of a later version, whose staged files are in use: leave all files alone.
+        return None
+    remove_staged(folder)
+    return manifest
+
+
+def recover_dataset(folder: Path) -> Manifest:
+    """The dataset that is about to change, after `recover`; needs the lock.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder has none.
+    FormatError
+        If this version cannot read it, or files of several versions lie together.
+    """
+    recover(folder)
+    manifest = read_manifest(folder)
+    for entry in manifest.entries():
+        with suppress(FileNotFoundError):  # it may be what the change mends
+            entry.check(folder)
+    return manifest
+
+
+def is_committed(folder: Path, manifest: Manifest) -> bool:
+    """Whether this is the manifest of a folder."""
+    with suppress(FileNotFoundError, FormatError):
+        return read_manifest(folder) == manifest
+    return False
+
+
+def commit(
+    folder: Path, earlier: Manifest | None, manifest: Manifest, text: bytes | None = None
+) -> None:
+    """Replaces the manifest by one of staged files, and gives these their names; needs the lock.
+
+    Whatever interrupts this: until the manifest is replaced, the earlier dataset is complete; from
+    then on, the new one is.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+    earlier : Manifest or None
+        Of the dataset in the folder.
+    manifest : Manifest
+        Each of its files is in the folder, under the staged or the final name.
+    text : bytes, optional
+        The content of the manifest, where it was read elsewhere.
+    """
+    names = {entry.name for entry in manifest.entries()}
+    before = [] if earlier is None else earlier.entries()
+    obsolete = [entry for entry in before if entry.name not in names]
+    try:
+        # Under its staged name, each is found by the earlier manifest, and removed by `recover`
+        # once there is another.
+        for entry in obsolete:
+            with suppress(FileNotFoundError):
+                os.rename(folder / entry.name, folder / entry.staged)
+        write_atomically(folder / MANIFEST_NAME, text or encode_manifest(manifest))
+    except BaseException:
+        if earlier is not None and not is_committed(folder, manifest):
+            finish_renames(folder, earlier)
+        raise
+    try:
+        finish_renames(folder, manifest)
+    except KeyboardInterrupt:
+        # The dataset is complete either way; finish the renames all the same.
+        finish_renames(folder, manifest)
+        raise
+    for entry in obsolete:
+        (folder / entry.staged).unlink(missing_ok=True)
