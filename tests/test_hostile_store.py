@@ -22,7 +22,7 @@ import pytest
 from http_server import FolderServer, serving
 
 import graphzero as gz
-from graphzero.store import remote, remote_files
+from graphzero.store import file_copy, remote, remote_files
 from graphzero.store.atomic import is_staging_name
 from graphzero.store.format import PAGE_BYTES, encode_header, read_header
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.no_asan  # what is tested is Python
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "BLOCK_BYTES", 1 << 13)
+    monkeypatch.setattr(file_copy, "BLOCK_BYTES", 1 << 13)
     monkeypatch.setattr(remote_files, "FIRST_PAUSE", 0.001)
 
 

@@ -21,7 +21,7 @@ from http_server import FolderServer, serving
 
 import graphzero as gz
 from graphzero.cli import main
-from graphzero.store import remote, remote_files
+from graphzero.store import file_copy, remote, remote_files
 from graphzero.store.atomic import is_staging_name
 from graphzero.store.format import read_header
 from graphzero.store.manifest import MANIFEST_NAME
@@ -49,7 +49,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(remote, "BLOCK_BYTES", BLOCK)
+    monkeypatch.setattr(file_copy, "BLOCK_BYTES", BLOCK)
     monkeypatch.setattr(remote_files, "FIRST_PAUSE", 0.001)
 
 
@@ -137,15 +137,15 @@ def test_interrupted_at_thirty_moments_it_goes_on(built, server, tmp_path, monke
 
 SCRIPT = """
 import os, sys
-from graphzero.store import remote
-remote.BLOCK_BYTES, stop = 1 << 13, int(sys.argv[3])
-write, count = remote._Copy.write, [0]
+from graphzero.store import file_copy, remote
+file_copy.BLOCK_BYTES, stop = 1 << 13, int(sys.argv[3])
+write, count = file_copy.FileCopy.write, [0]
 def writing(copy, begin, data):
     count[0] += 1
     if count[0] > stop:
         os._exit(9)
     write(copy, begin, data)
-remote._Copy.write = writing
+file_copy.FileCopy.write = writing
 remote.fetch(sys.argv[1], sys.argv[2])
 """
 
@@ -428,8 +428,8 @@ def object_store(monkeypatch) -> Iterator[dict[str, Any]]:
 
 KILLED = """
 import json, sys
-from graphzero.store import remote
-remote.BLOCK_BYTES = 1 << 14
+from graphzero.store import file_copy, remote
+file_copy.BLOCK_BYTES = 1 << 14
 begin = remote._bring
 remote._bring = lambda *all: (print("begin", flush=True), begin(*all))[1]
 remote.fetch("s3://graphs/data", sys.argv[1], storage_options=json.loads(sys.argv[2]))

@@ -14,11 +14,9 @@ import hashlib
 import json
 import os
 import re
-import stat
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -30,14 +28,9 @@ from graphzero.store.atomic import (
     require_disk_space,
     write_atomically,
 )
+from graphzero.store.file_copy import FileCopy, NotPlainError, read_plain
 from graphzero.store.folder import commit, complete_commit, remove_staged
-from graphzero.store.format import (
-    PAGE_BYTES,
-    Header,
-    corrupt_sections,
-    decode_header,
-    verify_file,
-)
+from graphzero.store.format import PAGE_BYTES, verify_file
 from graphzero.store.manifest import (
     MANIFEST_NAME,
     FileEntry,
@@ -53,232 +46,11 @@ from graphzero.store.remote_files import (
 )
 from graphzero.units import require_local
 
-BLOCK_BYTES = 8 << 20
 _MOST_VERSIONS = 3  # that may be published while one is fetched
 _MOST_WAIT = 45  # seconds until an existing copy serves
 _ORIGIN = "fetched.json"
-_PART = ".part.gz-staged"
 # Stores with folders of their own; on the others a path is a name.
 _WITH_FOLDERS = {"sftp", "ssh", "ftp", "hdfs", "webhdfs", "smb"}
-
-
-# --- one file
-
-
-class NotPlainError(OSError):
-    """A link, or another special file, where a copy has a file."""
-
-
-def _open_plain(path: Path, flags: int) -> int:
-    """A descriptor of a regular file that has no other name; whoever wrote into the folder."""
-    try:
-        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
-    except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
-        raise NotPlainError(
-            errno.ELOOP, "is a link, and a copy has files: remove it, and fetch again", str(path)
-        ) from None
-    facts = os.fstat(descriptor)
-    is_shared = flags & os.O_RDWR and facts.st_nlink > 1
-    if not stat.S_ISREG(facts.st_mode) or is_shared:
-        os.close(descriptor)
-        raise NotPlainError(
-            errno.EEXIST,
-            "is no regular file, or has another name as well: remove it, and fetch again",
-            str(path),
-        )
-    return descriptor
-
-
-def _read_plain(path: Path, count: int | None = None) -> tuple[bytes, int]:
-    """The first bytes of a file of the copy, all by default, and its size."""
-    descriptor = _open_plain(path, os.O_RDONLY)
-    try:
-        size = os.fstat(descriptor).st_size
-        return os.pread(descriptor, size if count is None else count, 0), size
-    finally:
-        os.close(descriptor)
-
-
-def _write_plain(path: Path, offset: int, data: bytes) -> None:
-    """Writes all of data at an offset of a file of the copy."""
-    descriptor = _open_plain(path, os.O_RDWR)
-    try:
-        while data:
-            written = os.pwrite(descriptor, data, offset)
-            data, offset = data[written:], offset + written
-    finally:
-        os.close(descriptor)
-
-
-@dataclass
-class _Copy:
-    """A file that is fetched.
-
-    Attributes
-    ----------
-    entry : FileEntry
-    source : str
-        Its name on the store.
-    url : str
-    page, header : bytes, Header
-        The first page, as the store has it.
-    path : pathlib.Path
-        Where the copy is.
-    done : bytearray
-        Of each block, whether it is there.
-    is_new : bool
-        Whether anything of it has been fetched, now or earlier.
-    is_allocated : bool
-        Whether the disk space is reserved.
-    """
-
-    entry: FileEntry
-    source: str
-    url: str
-    page: bytes
-    header: Header
-    path: Path
-    done: bytearray = field(default_factory=bytearray)
-    is_new: bool = True
-    is_allocated: bool = True
-
-    @classmethod
-    def begin(cls, entry: FileEntry, source: str, start: Start, folder: Path, url: str) -> _Copy:
-        """What of a file is in the folder already, by the first page that the store has.
-
-        Raises
-        ------
-        FormatError
-            If the file on the store is damaged, or not the one that the manifest describes.
-        """
-        try:
-            kind = "graph" if entry.name.endswith(".gl") else "features"
-            header = decode_header(start.page, start.file_bytes, kind)
-        except FormatError as error:
-            raise FormatError(f"{url} {error}: publish the dataset again") from None
-        entry.require_described(start.page, url)
-        digest = hashlib.sha256(entry.name.encode() + start.page).hexdigest()[:24]
-        copy = cls(entry, source, url, start.page, header, folder / f".{digest}.part.gz-staged")
-        for path in (folder / entry.name, folder / entry.staged):
-            with suppress(FileNotFoundError):
-                if _read_plain(path, PAGE_BYTES) == (start.page, header.file_bytes):
-                    copy.path, copy.is_new = path, path.name == entry.staged
-                    copy.done = bytearray(b"\1" * copy.num_blocks)
-                    return copy
-        with suppress(FileNotFoundError):
-            if _read_plain(copy.path, 0)[1] == header.file_bytes:
-                copy.done = bytearray(_read_plain(copy.journal, copy.num_blocks + 1)[0])
-        if len(copy.done) != copy.num_blocks:
-            # before blocks are counted: a header may claim any size
-            require_disk_space(folder, header.file_bytes, f"the copy of {url} needs")
-            copy.done = bytearray(copy.num_blocks)
-            copy.is_allocated = False
-        return copy
-
-    @property
-    def num_blocks(self) -> int:
-        """Blocks of the file, there or not."""
-        return -(-self.header.file_bytes // BLOCK_BYTES)
-
-    @property
-    def is_part(self) -> bool:
-        """Whether the copy has a name of its own until it is whole."""
-        return self.path.name.endswith(_PART)
-
-    @property
-    def journal(self) -> Path:
-        """The file that says which blocks of a part are there."""
-        return self.path.with_name(self.path.name.removesuffix(_PART) + ".blocks.gz-staged")
-
-    @property
-    def missing_bytes(self) -> int:
-        """Bytes of the blocks that are missing."""
-        return sum(end - begin for begin, end in self.ranges())
-
-    def ranges(self) -> Iterator[tuple[int, int]]:
-        """First byte and end of the blocks that are missing."""
-        for block, is_there in enumerate(self.done):
-            if not is_there:
-                begin = block * BLOCK_BYTES
-                yield begin, min(begin + BLOCK_BYTES, self.header.file_bytes)
-
-    def allocate(self) -> None:
-        """Reserves the disk space of what is fetched; needed before anything is written."""
-        self.is_new = True
-        if self.is_allocated:
-            return
-        for path, content in ((self.path, b""), (self.journal, bytes(self.done))):
-            path.unlink(missing_ok=True)
-            descriptor = _open_plain(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-            try:
-                if path == self.path and hasattr(os, "posix_fallocate"):
-                    os.posix_fallocate(descriptor, 0, self.header.file_bytes)
-                os.ftruncate(descriptor, self.header.file_bytes if path == self.path else 0)
-                os.pwrite(descriptor, content, 0)
-            finally:
-                os.close(descriptor)
-        self.is_allocated = True
-
-    def write(self, begin: int, data: bytes) -> None:
-        """Writes a block, then notes that it is there."""
-        _write_plain(self.path, begin, data)
-        block = begin // BLOCK_BYTES
-        if self.is_part:
-            _write_plain(self.journal, block, b"\1")
-        self.done[block] = 1
-
-    def write_whole(self, pieces: Iterator[bytes]) -> None:
-        """Writes a file from its beginning, then notes that it is there.
-
-        Raises
-        ------
-        EOFError
-            If it has fewer bytes than its header says, or more.
-        """
-        end = 0
-        for piece in pieces:
-            if end + len(piece) > self.header.file_bytes:
-                raise EOFError(f"more than the {self.header.file_bytes:,} bytes of the header came")
-            _write_plain(self.path, end, piece)
-            end += len(piece)
-        if end != self.header.file_bytes:
-            raise EOFError(f"{end:,} bytes came of {self.header.file_bytes:,}")
-        self.done[:] = b"\1" * len(self.done)
-        self._write_journal()
-
-    def _write_journal(self) -> None:
-        if self.is_part:
-            _write_plain(self.journal, 0, bytes(self.done))
-
-    def check(self) -> str | None:
-        """Marks what does not have its checksums as missing, and names the first such part."""
-        damaged = [(s.offset, s.length, s.name) for s in corrupt_sections(self.path, self.header)]
-        if _read_plain(self.path, PAGE_BYTES)[0] != self.page:
-            damaged.insert(0, (0, PAGE_BYTES, "header"))
-        for offset, length, _ in damaged:
-            blocks = slice(offset // BLOCK_BYTES, -(-(offset + length) // BLOCK_BYTES))
-            self.done[blocks] = bytes(len(self.done[blocks]))
-        if not damaged:
-            return None
-        self._write_journal()
-        return f"{self.url}: '{damaged[0][2]}'"
-
-    def stage(self) -> None:
-        """Flushes what was fetched to the disk, under the name that the manifest has for it."""
-        if not self.is_new:
-            return
-        descriptor = _open_plain(self.path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        if self.is_part:
-            os.replace(self.path, self.path.with_name(self.entry.staged))
-
-
-# --- all files of a dataset
 
 
 def _names_on_store(entry: FileEntry) -> tuple[str, str]:
@@ -301,16 +73,16 @@ def _located(store: RemoteFolder, entry: FileEntry) -> tuple[str, Start]:
     return next(iter(starts.items()))
 
 
-def _streamed(store: RemoteFolder, entry: FileEntry, folder: Path) -> _Copy:
+def _streamed(store: RemoteFolder, entry: FileEntry, folder: Path) -> FileCopy:
     """The copy of a file that is read by one request."""
 
-    def stream(name: str) -> _Copy:
+    def stream(name: str) -> FileCopy:
         with store.whole(name) as (pieces, file_bytes):
             beginning = b""
             while len(beginning) < PAGE_BYTES and (piece := next(pieces, b"")):
                 beginning += piece
             start = Start(beginning[:PAGE_BYTES], file_bytes)
-            copy = _Copy.begin(entry, name, start, folder, store.name_of(name))
+            copy = FileCopy.begin(entry, name, start, folder, store.name_of(name))
             if copy.missing_bytes:
                 copy.allocate()
                 copy.write_whole(chain([beginning], pieces))
@@ -336,17 +108,17 @@ def _warn_of_whole_files(store: RemoteFolder) -> None:
 
 def _bring(
     store: RemoteFolder, folder: Path, manifest: Manifest, progress: bool, check: bool
-) -> list[_Copy]:
+) -> list[FileCopy]:
     """Fetches what is missing, and again what does not have its checksums."""
     if store.sends_ranges is None:
         store.look_for_ranges()
         if not store.sends_ranges:
             _warn_of_whole_files(store)
-    entries, copies = manifest.entries(), list[_Copy]()
+    entries, copies = manifest.entries(), list[FileCopy]()
     if store.sends_ranges:
         located = store.call(partial(_located, store), entries)
         copies = [
-            _Copy.begin(entry, name, start, folder, store.name_of(name))
+            FileCopy.begin(entry, name, start, folder, store.name_of(name))
             for entry, (name, start) in zip(entries, located, strict=True)
         ]
         _remove_other_parts(folder, copies)
@@ -358,16 +130,16 @@ def _bring(
         else:
             copies = store.call(lambda entry: _streamed(store, entry, folder), entries)
         checked = [copy for copy in copies if copy.is_new or check]
-        damaged = [*filter(None, store.call(_Copy.check, checked, reads=False))]
+        damaged = [*filter(None, store.call(FileCopy.check, checked, reads=False))]
         if not damaged:
-            store.call(_Copy.stage, copies, reads=False)
+            store.call(FileCopy.stage, copies, reads=False)
             return copies
     raise FormatError(
         f"{damaged[0]} is corrupt on the store (checksum mismatch): publish the dataset again"
     )
 
 
-def _bring_blocks(store: RemoteFolder, copies: list[_Copy], progress: bool) -> None:
+def _bring_blocks(store: RemoteFolder, copies: list[FileCopy], progress: bool) -> None:
     """Fetches the missing blocks of all files."""
     from tqdm.auto import tqdm
 
@@ -382,7 +154,7 @@ def _bring_blocks(store: RemoteFolder, copies: list[_Copy], progress: bool) -> N
         disable=not progress,
     ) as bar:
 
-        def bring_block(job: tuple[_Copy, int, int]) -> None:
+        def bring_block(job: tuple[FileCopy, int, int]) -> None:
             copy, begin, end = job
             data = store.read(copy.source, begin, end)
             store.require_wanted()
@@ -393,7 +165,7 @@ def _bring_blocks(store: RemoteFolder, copies: list[_Copy], progress: bool) -> N
         store.call(bring_block, jobs)
 
 
-def _remove_other_parts(folder: Path, copies: list[_Copy]) -> None:
+def _remove_other_parts(folder: Path, copies: list[FileCopy]) -> None:
     """Removes what an interrupted fetch of another version has left."""
     kept = {copy.entry.staged for copy in copies}
     kept |= {path.name for copy in copies for path in (copy.path, copy.journal)}
@@ -491,7 +263,7 @@ def cached_copy(
 
 def _manifest_here(folder: Path) -> bytes | None:
     with suppress(FileNotFoundError):
-        return _read_plain(folder / MANIFEST_NAME)[0]
+        return read_plain(folder / MANIFEST_NAME)[0]
     return None
 
 
@@ -564,7 +336,7 @@ def _fetch(store: RemoteFolder, folder: Path, progress: bool, *, check: bool) ->
 def _origins(folder: Path) -> list[str] | None:
     """Digests of the manifests that came from a store; None if nobody knows any more."""
     try:
-        text = _read_plain(folder / _ORIGIN)[0]
+        text = read_plain(folder / _ORIGIN)[0]
     except FileNotFoundError:
         return []
     with suppress(ValueError, KeyError, TypeError, RecursionError):
