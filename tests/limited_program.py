@@ -20,7 +20,8 @@ import numpy as np
 from torch.utils.data import DataLoader
 
 import graphzero as gz
-from graphzero.io.memory import BUDGET, _anonymous_bytes, available_memory
+from graphzero.io.memory import BUDGET, _anonymous_bytes
+from graphzero.store.free_memory import available_memory
 
 # Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
 sys.path.append(str(Path(__file__).parents[1]))

@@ -19,13 +19,10 @@ from memory_groups import NONE, group
 import graphzero as gz
 from graphzero import _core, units
 from graphzero.io import memory
-from graphzero.io.memory import (
-    MemoryWatch,
-    available_memory,
-    cgroup_available_memory,
-)
+from graphzero.io.memory import MemoryWatch
 from graphzero.report.readings import MemoryReport, format_memory
 from graphzero.store import mapped_file as residency
+from graphzero.store.free_memory import available_memory, cgroup_available_memory
 
 MB = 1 << 20
 

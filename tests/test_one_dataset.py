@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
+import psutil
 import pytest
 
 pytest.importorskip("torch_geometric")
@@ -15,6 +17,7 @@ import torch
 from torch_geometric.data import Data, HeteroData
 
 import graphzero as gz
+from graphzero import _core
 from graphzero.graph import stores
 from graphzero.pyg import NeighborLoader, from_data
 
@@ -186,6 +189,24 @@ def test_large_attributes_are_told(tmp_path, monkeypatch):
         monkeypatch.setattr(stores, "_LARGE", 1000)
         with pytest.warns(UserWarning, match=r"data\.x reads all of x from disk .* 1\.2 kB"):
             _ = ds.x
+
+
+@pytest.mark.parametrize("make", [homogeneous, typed])
+def test_attributes_that_do_not_fit_in_memory_are_refused(tmp_path, monkeypatch, make):
+    with from_data(make(), tmp_path) as ds:
+        papers = ds["paper"] if ds.is_typed else ds
+        _core.trim_pool()
+        room = SimpleNamespace(available=60 * (5 * 4 + 16))
+        monkeypatch.setattr(psutil, "virtual_memory", lambda: room)
+        assert papers.x.shape == (60, 5)
+        room.available -= 1
+        refused = r"data\.x .* 1\.2 kB, and .* available: .*loader.*data\.num_features"
+        for read in (lambda: papers.x, lambda: papers["x"], lambda: ds.collect("x")):
+            with pytest.raises(MemoryError, match=refused):
+                read()
+        with pytest.raises(MemoryError, match=r"data\.edge_index would read .* 6\.4 kB"):
+            _ = next(iter(ds.edges.values())).edge_index
+        assert papers.num_features == 5
 
 
 def test_a_damaged_file_of_these_values_is_named(tmp_path):

@@ -16,7 +16,7 @@ from cli_program import run
 
 import graphzero as gz
 from graphzero.commands.tune_command import _require_replaceable
-from graphzero.io.memory import available_memory
+from graphzero.store.free_memory import available_memory
 from graphzero.store.tuning_file import (
     TUNING_NAME,
     Machine,

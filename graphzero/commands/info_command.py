@@ -20,11 +20,12 @@ from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import EdgeTypeGraph, Graph
 from graphzero.graph.stores import EdgeStore, NodeStore
 from graphzero.graph.user_input import NodeTexts
-from graphzero.io.memory import available_memory, shared_memory_bytes
+from graphzero.io.memory import shared_memory_bytes
 from graphzero.io.prefetch import Prefetch, suitable_memory
 from graphzero.packs.pack_file import OPTIONS, Pack, open_parts, source_name
 from graphzero.report.readings import installed_versions, read_group
 from graphzero.store.format import DTYPES, FLAG_TYPED, dtype_name, read_header
+from graphzero.store.free_memory import available_memory
 from graphzero.store.manifest import EdgeChanges, Manifest, read_manifest
 from graphzero.store.mapped_file import resident_bytes
 from graphzero.store.tuning_file import this_machine

@@ -32,6 +32,7 @@ from graphzero.graph.user_input import (
     lookup,
 )
 from graphzero.store.format import BFLOAT16, dtype_name
+from graphzero.store.free_memory import available_memory
 from graphzero.store.id_table import IdTable
 from graphzero.store.manifest import EDGE_TIME, EDGE_WEIGHT, EdgeType, SampledBy
 from graphzero.units import format_bytes
@@ -155,12 +156,31 @@ class Extras:
         return dict(self._content.get("splits", {}).get(key, {}))
 
 
-def require_room(name: str, count: int, bytes_each: int) -> None:
-    """Raises a MemoryError where an attribute cannot be read whole, and warns of a large one."""
-    what = f"rows of data.{name}, read whole: a batch of a loader has the rows of its nodes"
-    _core.require_memory(count, bytes_each, what)
+def require_room(name: str, count: int, bytes_each: int, bytes_beside: int) -> None:
+    """Refuses to read an attribute whole that does not fit in memory, and warns of a large one.
+
+    Parameters
+    ----------
+    name : str
+    count : int
+        Rows.
+    bytes_each, bytes_beside : int
+        Of a row, and of what finding it takes.
+
+    Raises
+    ------
+    MemoryError
+        Where less memory is available.
+    """
+    size = format_bytes(count * bytes_each)
+    available = available_memory() + _core.pool_state()[1]  # idle memory of earlier arrays
+    if count * (bytes_each + bytes_beside) > available:
+        raise MemoryError(
+            f"data.{name} would read all of {name} from disk into memory, {size}, and "
+            f"{format_bytes(available)} are available: batches of a loader have the rows of their "
+            f"nodes, and data.num_features the columns of x without reading it"
+        )
     if count * bytes_each > _LARGE:
-        size = format_bytes(count * bytes_each)
         warnings.warn(
             f"data.{name} reads all of {name} from disk into memory, {size}: "
             f"batches of a loader have the rows of their nodes",
@@ -241,6 +261,7 @@ class Named:
 class _Store(Named):
     """Attributes by name: ``store["x"]`` and ``store.x``."""
 
+    _FINDING = 2 * 8  # bytes that each row takes while it is found
     _size: str
     _ids: Mapping[str, FeatureStore | IdTable] = MappingProxyType({})  # one for each node
 
@@ -282,7 +303,7 @@ class _Store(Named):
         """All rows of an attribute, or what belongs to the type as a whole."""
         if name in self.attributes:
             store = self.attributes[name]
-            require_room(name, store.num_nodes, store.row_bytes)
+            require_room(name, store.num_nodes, store.row_bytes, self._FINDING)
             return self.watched.watch(name, store.gather_stored(self._all_rows(), None, 1))
         kept = self.kept()
         if name not in kept:
@@ -558,6 +579,7 @@ class EdgeStore(_Store):
         The attributes that drive sampling.
     """
 
+    _FINDING = 8 * 8
     splits: EdgeSplits
 
     def __init__(
@@ -589,7 +611,7 @@ class EdgeStore(_Store):
     @property
     def edge_index(self) -> torch.Tensor:
         """All edges, (2, num_edges) int64: the user's ids, sources above targets."""
-        require_room("edge_index", 2 * self.num_edges, 8)
+        require_room("edge_index", self.num_edges, 2 * 8, self._FINDING)
         return self.watched.watch("edge_index", self.all_edges())
 
     def _all_rows(self) -> IdArray:

@@ -23,14 +23,13 @@ from graphzero.io.memory import (
     Lease,
     MemoryWatch,
     PrefixKeeper,
-    available_memory,
-    memory_group,
 )
 from graphzero.io.plan import BatchSize, Estimate, IOPlan, with_batches
 from graphzero.io.prefetch import Prefetch, unavailable_strategies
 from graphzero.io.row_io import RowIO, RowKey, RowSource, managed_bytes, touched_rows
 from graphzero.sampling.sampler import HopReadAhead, TypedSubgraph
 from graphzero.sampling.threads import Pipeline, Stage, run_outside
+from graphzero.store.free_memory import available_memory, memory_group
 from graphzero.store.mapped_file import ResidentPrefix, mincore_is_honest
 from graphzero.units import format_bytes
 

@@ -16,9 +16,9 @@ from graphzero.errors import user_line
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.user_input import IdArray, as_ids
-from graphzero.io.memory import available_memory
 from graphzero.io.prefetch import Prefetch, suitable_memory
 from graphzero.sampling.sampler import SamplingOptions
+from graphzero.store.free_memory import available_memory
 from graphzero.store.manifest import EDGES, NODES, EdgeType
 from graphzero.store.tuning_file import TUNING_NAME
 from graphzero.units import format_bytes

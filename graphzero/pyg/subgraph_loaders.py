@@ -20,13 +20,13 @@ from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
 from graphzero.graph.user_input import IdArray, as_ids
-from graphzero.io.memory import available_memory
 from graphzero.io.row_io import RowKey
 from graphzero.loader.arguments import as_array, as_dataset
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.subgraph_loader import SingleNodes, SubgraphDataset, SubgraphLoader
 from graphzero.pyg.loaders import AnyBatch, NeighborLoader, _PyGLoader
 from graphzero.sampling.walks import walked_graph
+from graphzero.store.free_memory import available_memory
 from graphzero.store.manifest import EDGES, NODES
 from graphzero.store.outputs import replaced_file
 from graphzero.units import as_count, format_bytes

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from graphzero.io.memory import INTERFACES, MOUNT, Interface, counters_of, memory_groups
+from graphzero.store.free_memory import INTERFACES, MOUNT, Interface, counters_of, memory_groups
 
 REMOVE_SECONDS = 10.0
 _MEMBERSHIP = Path("/proc/self/cgroup")

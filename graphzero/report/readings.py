@@ -21,7 +21,9 @@ from typing import Any
 import psutil
 
 from graphzero import _core
-from graphzero.io.memory import (
+from graphzero.report.recording import FileReading, GroupReading, ProcessReading
+from graphzero.store import tuning_file as machine
+from graphzero.store.free_memory import (
     INTERFACES,
     MOUNT,
     counters_of,
@@ -29,8 +31,6 @@ from graphzero.io.memory import (
     memory_groups,
     number,
 )
-from graphzero.report.recording import FileReading, GroupReading, ProcessReading
-from graphzero.store import tuning_file as machine
 from graphzero.store.mapped_file import residency, resident_bytes
 from graphzero.store.tuning_file import read_tuning
 from graphzero.units import format_bytes

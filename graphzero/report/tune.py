@@ -26,13 +26,13 @@ from statistics import fmean, median
 from typing import Any
 
 from graphzero.graph.dataset import open_dataset
-from graphzero.io.memory import available_memory
 from graphzero.io.prefetch import Prefetch, unavailable_strategies
 from graphzero.io.row_io import managed_bytes, row_sources
 from graphzero.loader.arguments import seeds_of_split
 from graphzero.report.limited_memory import MemoryGroup, memory_group
 from graphzero.report.readings import disk_rate, installed_versions
 from graphzero.store.atomic import folder_lock
+from graphzero.store.free_memory import available_memory
 from graphzero.store.tuning_file import files_digest, this_machine, tuning_content
 from graphzero.units import format_bytes
 

@@ -26,7 +26,6 @@ from tqdm.auto import tqdm
 
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import IdArray
-from graphzero.io.memory import available_memory
 from graphzero.io.prefetch import Prefetch
 from graphzero.loader.mini_batch import Collate, MiniBatch
 from graphzero.loader.neighbor_dataset import NeighborDataset
@@ -35,6 +34,7 @@ from graphzero.packs.pack_file import Pack
 from graphzero.packs.packing import PackedDataset
 from graphzero.report.readings import MemoryReport, memory_report
 from graphzero.store.format import dtype_name
+from graphzero.store.free_memory import available_memory
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file
 from graphzero.training.graphsage import GraphSAGE, SavedModel, as_fanouts, device_of
 from graphzero.training.infer import check_inferable, infer
