@@ -292,6 +292,7 @@ def set_split(
         As in `set_attribute`.
     value : path, array, tensor, table, Source or None
         The user's ids of its nodes, positions in the edge list, or a mask, as in `build`.
+        Self-loops that the build has dropped are left out, with a warning.
 
     Returns
     -------

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import graphzero as gz
 from graphzero.cli import main
-from graphzero.ingest import Changes, build_dataset, change_dataset
+from graphzero.ingest import Changes, build_dataset, change_dataset, merge
 from graphzero.store.manifest import read_manifest
 
 NODES, EDGES = 60, 400
@@ -213,3 +213,33 @@ def test_the_command(data, tmp_path, capsys):
     assert main(["set", str(data)]) == 1
     assert main(["set", str(data), "--drop-split", "old"]) == 1
     assert "no split 'old' to drop; there are 'train'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("how", [{}, {"directed": False}, {"reverse": True}, {"is_typed": True}])
+@pytest.mark.parametrize("as_mask", [False, True])
+def test_a_split_lacks_the_self_loops_that_were_dropped(tmp_path, how, as_mask):
+    edges, split = np.array([[0, 3, 1, 2, 3, 2], [1, 3, 2, 2, 0, 3]]), np.array([4, 1, 2, 3])
+    if as_mask:
+        split = np.isin(np.arange(6), split)
+    how = {"drop_self_loops": True, "edge_ids": True, "memory_limit": "1MiB", **how}
+    of, told = "edge", r"edge split 's': 0 of its positions .*; 2 name self-loops"
+    given = {"edges": {"edge_index": edges}, "num_nodes": 4, "edge_splits": {"s": split}}
+    if how.pop("is_typed", False):
+        of = ("n", "to", "n")
+        given = {"edges": {of: edges}, "nodes": {"n": {"num_nodes": 4}}}
+        given["edge_splits"] = {"s": {of: split}}
+    with pytest.warns(UserWarning, match=told):
+        build_dataset(tmp_path / "whole", **given, **how)
+    del given["edge_splits"]
+    build_dataset(tmp_path / "data", **given, **how)
+    with pytest.warns(UserWarning, match=told), gz.set_split(tmp_path / "data", "s", split, of=of):
+        assert content(tmp_path / "data") == content(tmp_path / "whole")
+
+
+def test_a_split_of_before_that_names_a_dropped_edge_is_refused(tmp_path, monkeypatch):
+    how = {"drop_self_loops": True, "edge_ids": True}
+    build_dataset(tmp_path, np.array([[0, 3, 1], [1, 3, 2]]), **how)
+    monkeypatch.setattr(merge.MergedEdges, "remap", lambda _, positions, *__: positions)
+    ds = gz.set_split(tmp_path, "s", [0, 1], of="edge")
+    with pytest.raises(ValueError, match=r"edge at position 1 .*set_split"):
+        gz.LinkNeighborLoader(ds, [1], "s")

@@ -662,12 +662,12 @@ class EdgeStore(_Store):
     def edges_at(self, positions: IdArray) -> IdArray:
         """Edges by their positions in the edge list, as splits have them, (2, n) int64.
 
-        Those of merged edges are not stored; of an undirected edge, it is one of both directions.
+        Of an undirected edge, it is one of both directions.
 
         Raises
         ------
         ValueError
-            If the file does not store positions.
+            If the file does not store positions; if an edge was merged into another, or dropped.
         IndexError
             If a position is out of range.
         """
@@ -678,14 +678,20 @@ class EdgeStore(_Store):
                 "edge_ids=True, or give the edges"
             )
         at = as_ids(positions, int(stored.max(initial=-1)) + 1, "positions")
-        return edges.take(np.searchsorted(stored, at), axis=1)
+        places = np.searchsorted(stored, at)
+        if (lacking := at[stored[places] != at]).size:
+            raise ValueError(
+                f"the graph does not have the edge at position {lacking[0]} of the edge list: it "
+                f"was merged or dropped; set the split again, graphzero.set_split, without it"
+            )
+        return edges.take(places, axis=1)
 
     def _by_position(self) -> tuple[IdArray, IdArray, IdArray | None]:
         """All edges, their places in the lists, and in the edge list if the file stores these.
 
         The places in the edge list ascend.
         """
-        _core.require_memory(self.num_edges, 8 * 8, "edges")  # with what is made on the way
+        _core.require_memory(self.num_edges, self._FINDING, "edges")
         nodes = np.arange(self.owner.num_nodes)
         offsets, at, neighbors = self._lists(nodes)
         owners = np.repeat(nodes, np.diff(offsets))

@@ -24,8 +24,15 @@ from graphzero.ingest.graph_input import (
 )
 from graphzero.ingest.id_map import NodeIds, split_nodes
 from graphzero.ingest.lists import NodeOrder
+from graphzero.ingest.merge import MergedEdges
 from graphzero.ingest.options import Progress, WriteOptions
-from graphzero.ingest.row_files import rows_layout, write_edge_rows, write_rows, write_split
+from graphzero.ingest.row_files import (
+    Remap,
+    rows_layout,
+    write_edge_rows,
+    write_rows,
+    write_split,
+)
 from graphzero.ingest.rows import (
     Kind,
     Rows,
@@ -33,7 +40,7 @@ from graphzero.ingest.rows import (
     count_classes,
     open_attribute,
 )
-from graphzero.ingest.sort import close_with_build, spooling_near
+from graphzero.ingest.sort import close_with_build, spooling_near, temp_array
 from graphzero.ingest.sources.tables import noting_inputs
 from graphzero.store.atomic import folder_lock, require_disk_space
 from graphzero.store.folder import recover_dataset
@@ -52,6 +59,7 @@ from graphzero.store.manifest import (
 from graphzero.units import parse_size
 
 _AGAIN = "build the dataset again"
+_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -156,6 +164,30 @@ def require_positions(folder: Path, table: EdgeTable) -> None:
         why = f"edges were held out by a LinkSplit: {_AGAIN} with the change"
     if why:
         raise ValueError(why)
+
+
+def dropped_edges(folder: Path, table: EdgeTable, memory: int) -> MergedEdges:
+    """The self-loops that the build has dropped: those that the graph's file lacks.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+    table : EdgeTable
+        Of edges that are found by their positions: see `require_positions`.
+    memory : int
+        Bytes that positions may take; more goes to a temporary file.
+    """
+    dropped = MergedEdges(folder, memory, num_loops=0)
+    if table.changes is not None and table.changes.num_self_loops_dropped is not None:
+        graph = stored.open_stored_graph(table.graph.resolve(folder))
+        is_stored = temp_array(folder, table.num_input_edges, np.bool_, memory)
+        for begin in range(0, graph.header.width, _CHUNK):
+            is_stored[graph.edge_ids(begin, min(begin + _CHUNK, graph.header.width))] = True
+        for begin in range(0, table.num_input_edges, _CHUNK):
+            missing = np.flatnonzero(~is_stored[begin : begin + _CHUNK])
+            dropped.remove((begin + missing).astype(np.uint64))
+    dropped.finish()
+    return dropped
 
 
 def has_link_split(folder: Path, table: EdgeTable) -> bool:
@@ -286,12 +318,21 @@ class _Change:
             )
         return rows
 
-    def _split(self, key: str | EdgeType, name: str, value: Any, count: int, of: Kind) -> FileEntry:
+    def _split(
+        self,
+        key: str | EdgeType,
+        name: str,
+        value: Any,
+        count: int,
+        of: Kind,
+        remap: Remap | None = None,
+    ) -> FileEntry:
         check_split_name(name)
-        path = self.folder / self.manifest.layout.split(key, name)
-        return self._add(
-            write_split(path, name, value, count, memory=self.options.column_memory, of=of)
+        path, memory = (
+            self.folder / self.manifest.layout.split(key, name),
+            self.options.column_memory,
         )
+        return self._add(write_split(path, name, value, count, memory=memory, of=of, remap=remap))
 
     # Edges
 
@@ -315,6 +356,8 @@ class _Change:
                 progress=self.options.progress,
             )
             attributes[name] = self._add(file)
+        if self.changes.splits:
+            remap = dropped_edges(self.folder, table, self.options.column_memory).remap
         for name, value in self.changes.splits.items():
-            splits[name] = self._split(key, name, value, table.num_input_edges, "edge")
+            splits[name] = self._split(key, name, value, table.num_input_edges, "edge", remap)
         return replace(table, attributes=attributes, splits=splits)

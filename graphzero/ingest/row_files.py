@@ -23,6 +23,8 @@ from graphzero.ingest.stored import StoredGraph, open_stored_graph
 from graphzero.store.format import FLAG_VECTOR, FileWriter, Header, id_dtype, layout, sealed_file
 
 Array = npt.NDArray[Any]
+# From positions in the edge list to those of stored edges, in some memory, for a split of a name.
+Remap = Callable[[TempColumn, int, str], TempColumn]
 _PICK_BYTES = 4 << 20  # of rows that are picked in one step
 _PAIR_BYTES = 80  # of a key and a position while a block is sorted: both, permutations, copies
 _CHUNK = 1 << 20
@@ -388,7 +390,7 @@ def write_split(
     *,
     memory: int,
     of: Literal["node", "edge"] = "node",
-    remap: Callable[[TempColumn, int, str], TempColumn] | None = None,
+    remap: Remap | None = None,
 ) -> FileWriter:
     """Writes a split: the user's node ids, or positions in the edge list, in the user's order.
 
