@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import functools
 import gc
+import importlib
 import multiprocessing
 import pickle
 import weakref
@@ -336,6 +338,43 @@ def test_all_edges_by_default(tmp_path, neighbors, ids, directed):
         reverse = edges[::-1][:, (edges[0] != edges[1]) & (not directed)]
         expected = np.hstack([edges, reverse])
         assert sorted(map(tuple, seeds.T)) == sorted(map(tuple, expected.T))
+
+
+def of_pyg():
+    pytest.importorskip("torch_geometric")
+    return importlib.import_module("graphzero.pyg").LinkNeighborLoader
+
+
+@pytest.mark.parametrize("loader", [lambda: gz.LinkNeighborLoader, of_pyg])
+@pytest.mark.parametrize("name", ["edge_label", "edge_label_time", "seed_weights", "input_id"])
+@pytest.mark.parametrize(
+    ("how", "way_out"),
+    [
+        ({}, r"edge_label_index=\(2, n\), or build .* edge_ids=True.* order of ds\.edge_index"),
+        ({"is_typed": True}, r"edge_ids=True.* order of \(kind, ds\[kind\].edge_index\)"),
+        ({"edge_ids": True, "directed": False}, "both directions .* ds\\.edge_index"),
+        ({"edge_ids": True}, None),
+        ({"edge_ids": True, "is_typed": True}, None),
+    ],
+)
+def test_values_of_all_edges_need_their_order(tmp_path, loader, name, how, way_out):
+    edges = {"edge_index": np.array([[3, 0, 2], [1, 2, 0]]), "edge_time": [7, 8, 9]}
+    nodes, kind, how = {"num_nodes": 4}, None, {**how}
+    if how.pop("is_typed", False):
+        kind = ("n", "to", "n")
+        edges, nodes = {kind: edges}, {"nodes": {"n": nodes}}
+    with gz.build(tmp_path, edges, **nodes, **how) as ds:
+        count, index = ds.num_edges, (ds[kind] if kind else ds).edge_index
+        make = functools.partial(loader(), ds, [1])
+        explicit = (kind, index) if kind else index
+        make(edge_label_index=explicit, **{name: np.arange(1, count + 1)})
+        make(edge_label_index=kind, **{name: torch.ones(count, dtype=torch.int64)})
+        if way_out is None:
+            source = make(edge_label_index=kind, **{name: torch.arange(1, count + 1)})._source
+            assert source.edge_label_index.tolist() == [[3, 0, 2], [1, 2, 0]]
+        else:
+            with pytest.raises(ValueError, match=f"{name} has a value for each edge.*{way_out}"):
+                make(edge_label_index=kind, **{name: torch.arange(1, count + 1)})
 
 
 @pytest.mark.parametrize("directed", [True, False])

@@ -301,6 +301,42 @@ def as_seed_edges(given: Any, dataset: Dataset) -> tuple[EdgeType, IdArray]:
     )
 
 
+def require_edge_order(edge_label_index: Any, dataset: Dataset, **values: Any) -> None:
+    """Refuses values of all edges, unless these come in the order of the edge list.
+
+    Parameters
+    ----------
+    edge_label_index : object
+        As the user has given it.
+    dataset : Dataset
+    **values
+        One for each edge, by the names of their arguments; None where they are not given.
+
+    Raises
+    ------
+    ValueError
+        Naming the first of the values that are not all the same.
+    """
+    kind, edges = _type_and_edges(edge_label_index, dataset)
+    graph = dataset.edges[kind].graph
+    if edges is not None or (graph.has_edge_ids and graph.is_directed):
+        return
+    order, instead = "with both directions of an edge side by side", ""
+    if not graph.has_edge_ids:
+        order = "without their positions in the edge list"
+        instead = ", or build the dataset with edge_ids=True" if graph.is_directed else ""
+    same = f"(kind, ds[kind].edge_index) with kind={kind}" if dataset.is_typed else "ds.edge_index"
+    for name, value in values.items():
+        array = np.atleast_1d(as_array(value))
+        if value is not None and (array != array[:1]).any():
+            raise ValueError(
+                f"{name} has a value for each edge, and all edges are stored {order}, so that "
+                f"values in the order of the edge list would be those of other edges: give the "
+                f"edges of the values, edge_label_index=(2, n){instead}. For values in the order "
+                f"of {same}, give that"
+            )
+
+
 def _type_and_edges(given: Any, dataset: Dataset) -> tuple[EdgeType, Any]:
     """An edge type and its seed edges, None for all, or a split's name."""
     is_pair = isinstance(given, (tuple, list)) and len(given) > 0

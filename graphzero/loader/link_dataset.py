@@ -17,7 +17,13 @@ from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import IdArray
 from graphzero.io.row_io import RowKey
-from graphzero.loader.arguments import DatasetOptions, as_seed_edges, check_keywords, node_times
+from graphzero.loader.arguments import (
+    DatasetOptions,
+    as_seed_edges,
+    check_keywords,
+    node_times,
+    require_edge_order,
+)
 from graphzero.loader.iteration import SeedDataset
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.sampling.negatives import (
@@ -171,7 +177,8 @@ class LinkNeighborDataset(SeedDataset):
     TypeError
         If an argument is unknown; names what it is called here.
     ValueError
-        If another argument is invalid, or there are no negatives: the source of a triplet has every
+        If another argument is invalid; if labels or times are those of all edges, whose order in
+        the edge list is not stored; or if there are no negatives: the source of a triplet has every
         node as neighbour, or every pair is an edge.
     """
 
@@ -191,6 +198,8 @@ class LinkNeighborDataset(SeedDataset):
         **options: Unpack[DatasetOptions],
     ) -> None:
         check_keywords(type(self), options, DatasetOptions.__annotations__)
+        times = edge_label_time
+        require_edge_order(edge_label_index, dataset, edge_label=edge_label, edge_label_time=times)
         self.edge_type, self.edge_label_index = as_seed_edges(edge_label_index, dataset)
         num_edges = self.edge_label_index.shape[1]
         if neg_sampling not in (None, "binary", "triplet"):

@@ -35,6 +35,7 @@ from graphzero.loader.arguments import (
     as_seed_weights,
     as_subgraph_type,
     check_loader_keywords,
+    require_edge_order,
     sampling_attribute,
     seed_times,
 )
@@ -680,6 +681,8 @@ def _around_edges(
         raise ValueError(
             f"time_attr={time_attr!r} needs a time for each seed edge: give edge_label_time"
         )
+    weights = None if isinstance(seed_weights, str) else seed_weights
+    require_edge_order(edge_label_index, ds, seed_weights=weights, input_id=input_id)
     source = LinkNeighborDataset(
         ds,
         edge_label_index,
