@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 import sys
 
 
@@ -18,3 +19,9 @@ def user_line() -> int:
     while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in own:
         level, frame = level + 1, frame.f_back
     return level
+
+
+def user_place() -> str:
+    """File and number of the first line outside of graphzero, as "train.py:12"."""
+    frame = sys._getframe(user_line() - 1)
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"

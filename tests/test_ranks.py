@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import pickle
 import re
@@ -318,6 +319,149 @@ def test_workers_say_it_once(folder):
     with pytest.raises(UserWarning, match="an epoch has 7 batches"):
         list(loader_of(batches, 2))  # by either worker
     assert len(numbers_of(batches, loader_of(batches, 2))) == 4
+
+
+SCRIPT_COMPARED = """
+import itertools, json, sys
+import numpy as np
+import torch.distributed as dist
+import torch.multiprocessing as mp
+import graphzero as gz
+
+folder, twin, features, edges, out = sys.argv[1:]
+DIST, SEEDS = {"distributed": True, "batch_size": 16, "seed": 0, "shuffle": True}, np.arange(97)
+
+def loader(path=folder, fanouts=[2], seeds=SEEDS, kind=gz.NeighborLoader, **options):
+    return kind(gz.open(path), fanouts, seeds, **{**DIST, **options})
+
+def of(*by_rank, name):
+    return lambda rank: list(loader(**{name: by_rank[rank]}))
+
+def open_form(rank):
+    batches = gz.NeighborDataset(gz.open(folder), SEEDS, [2], **{**DIST, "seed": rank})
+    batches.set_epoch(0)
+
+def alone(rank):
+    if rank == 0:
+        len(loader())
+        list(gz.NeighborLoader(gz.open(folder), [2], SEEDS[:9], **DIST))
+    list(loader(seeds=SEEDS[:60]))
+    list(loader())
+
+def breaks_off(rank):
+    batches = loader()
+    for _ in range(2 - rank):
+        next(iter(batches))
+
+def looks_first(rank):
+    batches = loader()
+    if rank == 0:
+        next(iter(batches))
+    for epoch in range(3):
+        batches.set_epoch(epoch)
+        list(batches)
+
+def resumes(rank, passes=0):
+    batches = loader()
+    for _ in range(passes):
+        list(batches)
+    state = batches.state_dict()
+    if rank == 0:
+        batches.load_state_dict({**state, "epoch": 4 if passes else 0, "batches": 2})
+    list(batches)
+
+def many(rank):
+    batches = loader(num_threads=1)
+    for _ in range(200):
+        iter(batches)
+    keys = dist.distributed_c10d._get_default_store().num_keys()
+    assert keys < 120, keys
+
+CASES = {
+    "seed": of(0, 1, name="seed"),
+    "batch_size": of(16, 8, name="batch_size"),
+    "shuffle": of(True, False, name="shuffle"),
+    "even": of(True, False, name="even"),
+    "fanouts": of([2], [3], name="fanouts"),
+    "num_seeds": of(SEEDS, SEEDS[1:], name="seeds"),
+    "seeds_crc": of(SEEDS, SEEDS + 1, name="seeds"),
+    "x": of(folder, features, name="path"),
+    "edges": of(folder, edges, name="path"),
+    "epoch": lambda rank: loader().set_epoch(rank),
+    "epoch (1": lambda rank: resumes(1 - rank, passes=1),
+    "amount": lambda rank: list(gz.LinkNeighborLoader(
+        gz.open(folder), [2], neg_sampling=("binary", 1 + rank), **DIST)),
+    "seed (0 on": open_form,
+    "seed (": lambda rank: list(loader(distributed=None, rank=rank, world_size=2, seed=rank)),
+    "same content": of(folder, twin, name="path"),
+    "each rank alone": lambda rank: list(loader(distributed=False, seed=rank)),
+    "another group": lambda rank: list(
+        loader(distributed=None, rank=rank, world_size=4, seed=rank)),
+    "not even": lambda rank: list(loader(even=False, drop_last=True)),
+    "other attributes": of(["x"], [], name="gather"),
+    "threads and workers": of(0, 1, name="num_workers"),
+    "a loader of one rank": alone,
+    "breaks off": breaks_off,
+    "looks first": looks_first,
+    "resumes in the middle": resumes,
+    "many passes": many,
+}
+
+def run(rank):
+    found = {}
+    for group in range(2):  # the second group has a store of its own
+        dist.init_process_group("gloo", init_method=f"file://{out}{group}", rank=rank, world_size=2)
+        for name, case in CASES.items():
+            for turn in range(2):
+                dist.barrier()
+                if rank == turn:
+                    try:
+                        case(rank)
+                        found[f"{name} {group}"] = ""
+                    except ValueError as error:
+                        found[f"{name} {group}"] = str(error)
+        dist.destroy_process_group()
+    with open(f"{out}.{rank}", "w") as file:
+        json.dump(found, file)
+
+if __name__ == "__main__":
+    mp.start_processes(run, nprocs=2, start_method="fork")
+"""
+
+
+@pytest.fixture(scope="module")
+def compared(folder, tmp_path_factory):
+    """What each case of the script has raised, by rank."""
+    place = tmp_path_factory.mktemp("compared")
+    twin, features, edges = (write_data(place / name) for name in ("twin", "x", "edges"))
+    gz.set_attribute(features, "x", np.ones((NODES, 4), np.float32)).close()
+    gz.append(edges, [[1, 2]]).close()
+    (place / "script.py").write_text(SCRIPT_COMPARED)
+    run(place / "script.py", folder, twin, features, edges, place / "out")
+    return [json.loads((place / f"out.{rank}").read_text()) for rank in range(2)]
+
+
+DIFFERENT = ["seed", "batch_size", "shuffle", "even", "fanouts", "num_seeds", "seeds_crc"]
+DIFFERENT += ["edges", "epoch", "epoch (1", "x", "amount", "seed (0 on", "seed ("]
+ALIKE = ["same content", "each rank alone", "another group", "not even", "other attributes"]
+ALIKE += ["threads and workers", "a loader of one rank", "breaks off", "looks first"]
+ALIKE += ["resumes in the middle", "many passes"]
+
+
+@pytest.mark.parametrize("group", [0, 1])
+@pytest.mark.parametrize("case", DIFFERENT)
+def test_a_rank_that_shares_an_epoch_with_something_else_is_told(compared, case, group):
+    first, second = (of_rank[f"{case} {group}"] for of_rank in compared)
+    assert first == ""
+    what = f"the content of the dataset ({case})" if case in ("x", "edges") else case
+    assert re.match(r"ranks 0 and 1 share the epochs of a loader .*distributed=False$", second)
+    assert what in second
+
+
+@pytest.mark.parametrize("case", ALIKE)
+def test_ranks_that_may_differ_are_not_told(compared, case):
+    found = [of_rank[f"{case} {group}"] for group in range(2) for of_rank in compared]
+    assert found == [""] * 4
 
 
 SCRIPT_SPAWNED = """

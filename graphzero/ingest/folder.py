@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from graphzero.errors import user_line
+from graphzero.errors import user_place
 from graphzero.ingest.sources.tables import InputFiles
 from graphzero.store.folder import commit, is_committed
 from graphzero.store.format import FileWriter, encode_header, header_checksum
@@ -109,8 +109,7 @@ def once(path: str | os.PathLike[str], write: Callable[[], _T]) -> _T | None:
     if store is None:
         return write()
     folder, host = os.path.realpath(path), socket.gethostname()
-    code = sys._getframe(user_line() - 1)
-    line = f"{os.path.basename(code.f_code.co_filename)}:{code.f_lineno}"
+    line = user_place()
     _BEGUN[folder, line] += 1
     key = f"graphzero/{folder}/{line}/{_BEGUN[folder, line]}"
     told, built = _first(store, key, host, folder, write)

@@ -12,6 +12,7 @@ import resource
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing, suppress
@@ -40,6 +41,7 @@ from graphzero.io.session import (
     probe_files,
     topology_files,
 )
+from graphzero.loader.agreement import SharedPasses
 from graphzero.loader.arguments import prefetch_of
 from graphzero.loader.epochs import (
     GRAPH,
@@ -51,6 +53,7 @@ from graphzero.loader.epochs import (
     Progress,
     Ranks,
     State,
+    current_group,
     current_share,
     default_threads,
     group_for_workers,
@@ -145,6 +148,7 @@ class SeedDataset(IterableDataset[SampledBatch]):
         self.num_threads = None if num_threads is None else as_threads(num_threads)
         self._weights: WeightedDraws | None = None
         self.ranks = Ranks(distributed, rank, world_size, even)
+        self._shared = SharedPasses() if self.ranks.distributed else None
         self._epochs = Epochs()
         self.parent: ParentGroup = None  # in a process that was spawned
 
@@ -324,9 +328,12 @@ class SeedDataset(IterableDataset[SampledBatch]):
         ------
         RuntimeError
             If accelerate calls this, and would divide the batches among the processes.
+        ValueError
+            If another rank shares the epochs, and has another dataset, argument or epoch.
         """
         _refuse_accelerate()
         epoch = as_count(epoch, "epoch", 0)
+        self._compare_ranks(epoch)  # workers, which begin a pass, do not have the store
         here = self.position
         self._epochs.choose(here if here.epoch == epoch else Position(epoch, 0))
 
@@ -416,6 +423,22 @@ class SeedDataset(IterableDataset[SampledBatch]):
         self.ranks.check_rounds(self.num_batches, rank, world_size, self.drop_last, self._epochs)
         return rank, world_size
 
+    def _compare_ranks(self, epoch: int | None = None) -> None:
+        """Refuses a pass, by default the next, that another rank begins with something else."""
+        group = current_group()
+        if self._shared is None or in_worker() or group is None or group[1] == 1:
+            return
+        if self.rank_and_size != group:  # ranks that the user has named
+            return
+        files = {
+            f"{key}": zlib.crc32(repr(source.store.identity).encode())
+            for key, source in SeedDataset.row_sources(self, 0).items()  # not those of a pack
+        }
+        epoch = self.position.epoch if epoch is None else epoch
+        options = {**self.state_options, "even": self.ranks.even, "epoch": epoch}
+        files["edges"] = options.pop(GRAPH)
+        self._shared.compare(group[0], {"options": options, "dataset": files})
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "parent": group_for_workers()}
 
@@ -428,6 +451,7 @@ class SeedDataset(IterableDataset[SampledBatch]):
         """Begins a pass in this process, whose workers `iterate`: its epoch, position and rank."""
         self.dataset.require_unedited(self.gather)
         share = Share(*self._checked_rank())
+        self._compare_ranks()
         here = self._epochs.begin(shared_by_ranks=False).position
         return Progress(here.epoch, here.batches, 0, share)
 
@@ -438,6 +462,7 @@ class SeedDataset(IterableDataset[SampledBatch]):
     def __iter__(self) -> BatchIterator:
         self.dataset.require_unedited(self.gather)
         share = current_share(*self._checked_rank())
+        self._compare_ranks()
         begun = self._epochs.begin(shared_by_ranks=share.world_size > 1)
         here = begun.position
         return BatchIterator(self, Progress(here.epoch, here.batches, 0, share), begun)

@@ -93,7 +93,8 @@ class NeighborDataset(SeedDataset):
         If an argument is invalid or contradicts another; if an option needs times, and there are
         none; if weighted, and the graph has no weights; if seeds have times, and the graph has no
         timestamps. When an iteration begins, and from ``len``: if there are several ranks and
-        `distributed` is None; if no batch is left for them.
+        `distributed` is None; if no batch is left for them. When an iteration begins: if a rank
+        that shares the epoch has another dataset, argument, seed or epoch.
     """
 
     def __init__(
