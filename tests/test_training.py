@@ -111,6 +111,56 @@ def test_the_trimmed_forward_equals_naive_layers_over_everything(ds, fanouts):
     torch.testing.assert_close(trimmed, whole[: batch.batch_size])
 
 
+def summed(model, x, edge_index, num_nodes, num_edges):
+    """The forward pass by `index_add`, for edges in any order; each layer has its counts."""
+    for i, layer in enumerate(model.layers):
+        source, target = edge_index[:, : num_edges[i]]
+        count = torch.zeros(num_nodes[i]).index_add(0, target, torch.ones(len(target)))
+        sums = torch.zeros(num_nodes[i], x.shape[1]).index_add(0, target, x[source])
+        x = layer.lin_self(x[: num_nodes[i]]) + layer.lin_neigh(sums / count.clamp(min=1)[:, None])
+        x = x.relu() if i < len(model.layers) - 1 else x
+    return x
+
+
+def check_forward(x, edge_index, sampled=None):
+    """Rows and gradients of two layers are those of `summed`, for edges in any order."""
+    torch.manual_seed(0)
+    model = GraphSAGE(x.shape[1], 8, 4, 2, dropout=0)
+    counts = ([len(x)] * 2, [edge_index.shape[1]] * 2)
+    if sampled:
+        counts = tuple([sum(of_hops[:2]), of_hops[0]] for of_hops in sampled)
+    inputs = [x.clone().requires_grad_(), *model.parameters()]
+    rows = model(inputs[0], edge_index, *sampled or ())
+    expected = summed(model, inputs[0], edge_index, *counts)
+    torch.testing.assert_close(rows, expected)
+    gradients = (torch.autograd.grad(of.square().sum(), inputs) for of in (rows, expected))
+    torch.testing.assert_close(*gradients)
+
+
+@pytest.mark.parametrize("num_edges", [0, 1, 2, 300])
+@pytest.mark.parametrize("is_sorted", [False, True])
+def test_the_edges_of_a_model_have_any_order(num_edges, is_sorted):
+    edge_index = torch.randint(0, 40, (2, num_edges), generator=torch.manual_seed(num_edges))
+    order = edge_index[1].argsort() if is_sorted else edge_index[1].argsort(descending=True)
+    check_forward(torch.randn(50, 6), edge_index[:, order])
+
+
+def test_trimmed_layers_have_the_edges_of_their_hops_in_any_order(ds):
+    batch = next(iter(gz.NeighborLoader(ds, [5, 3], "train", batch_size=50)))
+    first, second = batch.num_sampled_edges
+    order = torch.cat([torch.randperm(first), first + torch.randperm(second)])
+    sampled = (batch.num_sampled_nodes, batch.num_sampled_edges)
+    check_forward(batch.x, batch.edge_index[:, order], sampled)
+
+
+def test_the_edge_list_of_cora_as_it_is(real_data):
+    edges = np.loadtxt(real_data / "cora" / "edges.csv", np.int64, delimiter=",", skiprows=1)
+    check_forward(
+        torch.from_numpy(np.load(real_data / "cora" / "features.npy")).float(),
+        torch.from_numpy(np.concatenate([edges, edges[:, ::-1]]).T.copy()),
+    )
+
+
 # --- training
 
 

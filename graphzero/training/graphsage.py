@@ -154,7 +154,8 @@ class GraphSAGE(nn.Module):
         ----------
         x : (num_nodes, in_dim) floating
         edge_index : (2, num_edges) int64
-            Targets, ``edge_index[1]``, ascending, as in a `MiniBatch`.
+            Sources and targets, in any order; no copy is made where the targets ascend, as they do
+            in a `MiniBatch`.
         num_sampled_nodes, num_sampled_edges : sequence of int, optional
             Those of the `MiniBatch`. With them each layer computes only what the seeds need, and
             the result is for the seeds alone.
@@ -165,12 +166,16 @@ class GraphSAGE(nn.Module):
         """
         num_layers = len(self.layers)
         num_targets, num_edges = x.shape[0], edge_index.shape[1]
+        target = edge_index[1]
+        order = target.argsort(stable=True) if (target[1:] < target[:-1]).any() else None
         for i, layer in enumerate(self.layers):
             if num_sampled_nodes is not None and num_sampled_edges is not None:
                 hops = num_layers - i
                 num_targets = sum(num_sampled_nodes[:hops])
                 num_edges = sum(num_sampled_edges[:hops])
-            x = layer(x, edge_index[:, :num_edges], num_targets)
+            # a layer has the first edges of the user's order, whatever order they are summed in
+            edges = slice(num_edges) if order is None else order[order < num_edges]
+            x = layer(x, edge_index[:, edges], num_targets)
             if i < num_layers - 1:
                 x = x.relu()
         return x
