@@ -180,6 +180,8 @@ def conv_of(conv: Any) -> list[Any]:
         (lambda: models.GCN(DIM, 8, 2, 5, jk="cat"), ValueError, "jk='cat'"),
         (lambda: conv_of(GCNConv(DIM, 4)), ValueError, "more than the neighbours"),
         (lambda: [lambda b: b.x[:, :2] * torch.rand(1)], ValueError, "more than the neighbours"),
+        (lambda: [lambda b: b.x - b.x.mean(0)], ValueError, "use norms of a node alone"),
+        (lambda: models.GAT(DIM, 8, 2, 5, edge_dim=3), ValueError, "has edge_dim"),
         (lambda: conv_of(torch.nn.Bilinear(1, 1, 1)), RuntimeError, "dtype"),
         (lambda: [lambda b: b.x[:1]], ValueError, "a row for each seed"),
         (lambda: conv_of(TransformerConv(DIM, 4)), ValueError, "TransformerConv .* larger memory"),
@@ -198,6 +200,43 @@ def test_refused_models(
     with pytest.raises(error, match=text):
         gz.infer(model(), ds, tmp_path / "h.gd")
     assert {path.name for path in tmp_path.iterdir()} <= {"data"}
+
+
+def normed(norm: str, **options: Any) -> Any:
+    return models.GraphSAGE(DIM, 16, 2, 5, norm=norm, norm_kwargs=options)
+
+
+OVER_NODES = {"graph_norm": "GraphNorm", "instance_norm": "InstanceNorm", "pair_norm": "PairNorm"}
+OVER_NODES["layer_norm"] = r"LayerNorm\(16, affine=True, mode=graph\)"
+OF_NODE = [{"norm": "layer_norm", "mode": "node"}, {"norm": "batch_norm"}]
+
+
+@pytest.mark.parametrize(("norm", "shown"), OVER_NODES.items())
+@pytest.mark.parametrize("num_edges", [EDGES, 1])  # of one edge, all nodes but one have no list
+def test_norms_over_all_nodes_are_refused_by_name(
+    norm: str, shown: str, num_edges: int, tmp_path: Path
+) -> None:
+    ds = gz.build(tmp_path / "data", EDGE_INDEX[:, :num_edges], X)
+    conv, over_nodes = SAGEConv(DIM, 16), normed(norm).norms[0]
+    for model in (normed(norm), [lambda b: over_nodes(conv(b.x, b.edge_index)[: b.batch_size])]):
+        with pytest.raises(ValueError, match=f"by {shown}.* normalises over all nodes"):
+            gz.infer(model, ds, tmp_path / "h.gd")
+
+
+@pytest.mark.parametrize(
+    "options", [{"norm": "layer_norm", "mode": "node"}, {"norm": "batch_norm"}]
+)
+def test_norms_of_a_node_alone_are_computed(options: Any, ds: gz.Dataset, tmp_path: Path) -> None:
+    model = normed(**options)
+    check(gz.infer(model, ds, tmp_path / "h.gd"), whole(model))
+
+
+def test_whole_models_refuse_attributes_of_edges(tmp_path: Path) -> None:
+    edges = {"edge_index": EDGE_INDEX, "edge_weight": np.ones(EDGES, np.float32)}
+    ds = gz.build(tmp_path / "data", edges, X)
+    for model in (models.GCN(DIM, 8, 2, 5), gz.GraphSAGE(DIM, 8, 5, 2)):
+        with pytest.raises(ValueError, match="leave edge_weight out of gather"):
+            gz.infer(model, ds, tmp_path / "h.gd", gather=("x", "edge_weight"))
 
 
 def test_refused_datasets_and_outputs(ds: gz.Dataset, tmp_path: Path) -> None:

@@ -37,7 +37,15 @@ from graphzero.store.atomic import replace_file, sync_folder
 from graphzero.store.manifest import NODES, EdgeType
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset
 from graphzero.training.layer_files import Folder, RowsFile, new_state, working_folder
-from graphzero.training.layers import DEGREE, Layer, Pieces, evaluating, layers_of, rows_of
+from graphzero.training.layers import (
+    DEGREE,
+    Layer,
+    Pieces,
+    evaluating,
+    layers_of,
+    norm_over_nodes,
+    rows_of,
+)
 from graphzero.units import format_bytes, parse_size
 
 _BATCH_BYTES = 512 << 20  # of rows that are in memory at the same time, without a memory_limit
@@ -106,9 +114,11 @@ def infer(
     TypeError
         If the layers of the model are not known; shows the functions to write.
     ValueError
-        If a layer depends on more than the neighbours of a node, or is random; if a node has more
-        neighbours than fit in memory, and the layer cannot be computed in pieces; if the dataset
-        has no in-neighbours, or was edited in place; if an interrupted inference was another one.
+        If a layer depends on more than the neighbours of a node, such as by a norm over all nodes
+        of the graph, or is random; if a whole model is given attributes of edges; if a node has
+        more neighbours than fit in memory, and the layer cannot be computed in pieces; if the
+        dataset has no in-neighbours, or was edited in place; if an interrupted inference was
+        another one.
     OSError
         With errno and path: no permission, no disk space, or another process writes to `out`.
     """
@@ -142,6 +152,13 @@ def infer_by(
         device = next(found, torch.device("cpu"))
     target = Path(os.path.realpath(out))
     run = _Inference(ds, gather, limit, torch.device(device), target, _widest(modules))
+    unused = {name for name in gather for edges in ds.edges.values() if name in edges.attributes}
+    if unused and not isinstance(model, Sequence):
+        raise ValueError(
+            f"whole models are computed without attributes of edges: leave "
+            f"{', '.join(sorted(unused))} out of gather, or give a list with a function for each "
+            f"layer that uses them"
+        )
     if ds.is_typed:
         target.mkdir(exist_ok=True)
     outputs = [Output("out", path) for path in run.outputs(ds.nodes).values()]
@@ -422,37 +439,45 @@ class OneLayer:
 
         Their neighbours' neighbours are given to the layer as well: the weights of a GCNConv, which
         depend on the degrees in the batch, then change, and so do dropout and batch norm in
-        training mode.
+        training mode. Every second node is given to it alone: norms over all nodes then change.
         """
         nodes, batches = self._view.nodes[self._kind], self._batches([])
         tried = np.unique(np.linspace(0, nodes.num_nodes - 1, 64 * _CHECKED).astype(np.int64))
         degrees = np.zeros(len(tried), np.int64)
         for edges in self._edges:
             degrees += (edges.graph.indptr[tried + 1] - edges.graph.indptr[tried]).astype(np.int64)
-        tried, degrees = tried[degrees > 0], degrees[degrees > 0]
-        least = np.argsort(degrees, kind="stable")[:_CHECKED]
-        seeds = tried[least]
-        if degrees[least].sum() * _SOURCES_FANOUT > max(self._most, _CHECKED_EDGES):
-            seeds = seeds[:0]
-        found = []
-        for fanouts in ([-1], [-1, _SOURCES_FANOUT]) if len(seeds) else ():
+        order = np.argsort(degrees, kind="stable")
+        order = order[-max(_CHECKED, int((degrees > 0).sum())) :]  # few others
+        order = order[np.unique(np.linspace(0, len(order) - 1, _CHECKED).astype(np.int64))]
+        most = max(self._most, _CHECKED_EDGES) // _SOURCES_FANOUT
+        seeds = tried[order[degrees[order].cumsum() <= most]]
+
+        def rows_around(seeds: IdArray, *fanouts: int) -> torch.Tensor | None:
             sampler = NeighborSampler(self._view, fanouts, num_threads=1)
             subgraph = sampler.sample_stored({self._kind: seeds}, epoch=0, batch=0)
             rows = self._rows_of(batches.with_rows(batches.of(subgraph, seeds), 1))
-            if rows is None:
-                return 1
-            found.append(rows.float().reshape(len(seeds), -1))
-        if not found:
+            return None if rows is None else rows.float().reshape(len(seeds), -1)
+
+        rows = rows_around(seeds, -1) if len(seeds) else None
+        if rows is None:
             return 1
-        worst = float((found[0] - found[1]).abs().nan_to_num().max())
-        if worst > _TOLERANCE * max(_TOLERANCE, float(found[0].abs().nan_to_num().max())):
+        changes = [
+            (rows_around(seeds, -1, _SOURCES_FANOUT), rows),
+            (rows_around(seeds[::2].copy(), -1), rows[::2]),
+        ]
+        differences = [(a - b).abs().nan_to_num().max() for a, b in changes if a is not None]
+        worst = float(max(differences, default=0))
+        if worst > _TOLERANCE * max(_TOLERANCE, float(rows.abs().nan_to_num().max())):
+            norm = norm_over_nodes(lambda: rows_around(seeds, -1))
+            reason = f"by {norm}, which normalises over all nodes" if norm else "as GCNConv does"
             raise ValueError(
-                f"{self._what} gives a node other rows (by {worst:.2g}) when its neighbours have "
-                f"neighbours in the batch, too: it depends on more than the neighbours of a node, "
-                f"as the weights of GCNConv do, or dropout or batch norm is in training mode. Call "
-                f"model.eval(), and give PyG's GCN as a whole model"
+                f"{self._what} gives a node other rows (by {worst:.2g}) when other nodes are in "
+                f"the batch, too: it depends on more than the neighbours of a node, {reason}, or "
+                f"dropout or batch norm is in training mode. Call model.eval(), give PyG's GCN as "
+                f"a whole model, and use norms of a node alone, such as LayerNorm(mode='node'); or "
+                f"compute model(data.x, data.edge_index) of the whole graph at once"
             )
-        return int(found[0].shape[1])
+        return int(rows.shape[1])
 
     # a node with more neighbours than fit
 

@@ -15,7 +15,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
 
 from graphzero.training.graphsage import GraphSAGE, MeanOfNeighbors
 
@@ -58,6 +61,8 @@ def layers_of(model: Any) -> tuple[list[Layer], bool]:
         for conv, is_gcn in zip(model.convs, normalised, strict=True):
             if is_gcn and (conv.improved or not conv.normalize or not conv.add_self_loops):
                 raise ValueError(f"{conv} is a GCNConv of other options: {_WRITE_LAYERS}")
+            if getattr(conv, "edge_dim", None) is not None:
+                raise ValueError(f"{conv} has edge_dim, but no edge_attr here: {_WRITE_LAYERS}")
         return [partial(step, model, i) for i, step in enumerate(steps)], any(normalised)
     if isinstance(model, Sequence) and model and all(map(callable, model)):
         return list(model), False
@@ -134,6 +139,21 @@ def rows_of(layer: Layer, batch: Any, kind: str, what: str) -> Tensor | None:
             f"{counts[1]} nodes, not {shown}"
         )
     return found[: seeds.batch_size]
+
+
+def norm_over_nodes(run: Callable[[], object]) -> str | None:
+    """The first norm in a layer that gives rows other values without some of the others, if any."""
+    norms: list[str] = []
+
+    def compare(module: nn.Module, inputs: tuple[Any, ...], out: Any) -> None:
+        if "Norm" in type(module).__name__ and len(inputs) == 1 and isinstance(out, Tensor):
+            half = module.forward(inputs[0][::2])
+            if not torch.allclose(half, out[::2], rtol=1e-3, atol=1e-5, equal_nan=True):
+                norms.append(repr(module))
+
+    with register_module_forward_hook(compare):
+        run()
+    return next(iter(norms), None)
 
 
 # --- the row of a node from pieces of its neighbours
