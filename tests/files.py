@@ -122,6 +122,14 @@ def write_rows(path, rows, *, rank=None, wide=False):
     _write(path, "features", {"rows": (rows.dtype, stored), **ranks}, **facts)
 
 
+def change_section(path, section, change, **facts):
+    """Writes a ``.gd`` again, with other entries of a section and other facts in its header."""
+    header, arrays = gz_format.read_file(path)
+    arrays[section] = change(arrays[section])
+    facts = {name: getattr(header, name) for name in ("num_nodes", "width", "flags")} | facts
+    _write(path, "features", {name: (of.dtype, of) for name, of in arrays.items()}, **facts)
+
+
 def write_dataset(folder, edges, num_nodes, *, features=None, labels=None, splits=None, **options):
     """Writes a dataset folder, by default with out-neighbours; returns its adjacency lists."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -46,6 +46,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "GraphSAGE": lambda: models.GraphSAGE(DIM, 16, 3, 5, dropout=0.5, norm="batch"),
     "GraphSAGE, max": lambda: models.GraphSAGE(DIM, 16, 2, 5, aggr="max", jk="last"),
     "GCN": lambda: models.GCN(DIM, 16, 2, 5, dropout=0.5),
+    "GCN, norm": lambda: models.GCN(DIM, 9, 2, 5, norm="layer_norm", norm_kwargs={"mode": "node"}),
     "GAT": lambda: models.GAT(DIM, 16, 2, 5, heads=2, act="elu"),
     "GIN": lambda: models.GIN(DIM, 16, 2, 5),
 }
@@ -202,13 +203,8 @@ def test_refused_models(
     assert {path.name for path in tmp_path.iterdir()} <= {"data"}
 
 
-def normed(norm: str, **options: Any) -> Any:
-    return models.GraphSAGE(DIM, 16, 2, 5, norm=norm, norm_kwargs=options)
-
-
 OVER_NODES = {"graph_norm": "GraphNorm", "instance_norm": "InstanceNorm", "pair_norm": "PairNorm"}
 OVER_NODES["layer_norm"] = r"LayerNorm\(16, affine=True, mode=graph\)"
-OF_NODE = [{"norm": "layer_norm", "mode": "node"}, {"norm": "batch_norm"}]
 
 
 @pytest.mark.parametrize(("norm", "shown"), OVER_NODES.items())
@@ -217,18 +213,11 @@ def test_norms_over_all_nodes_are_refused_by_name(
     norm: str, shown: str, num_edges: int, tmp_path: Path
 ) -> None:
     ds = gz.build(tmp_path / "data", EDGE_INDEX[:, :num_edges], X)
-    conv, over_nodes = SAGEConv(DIM, 16), normed(norm).norms[0]
-    for model in (normed(norm), [lambda b: over_nodes(conv(b.x, b.edge_index)[: b.batch_size])]):
+    of_pyg = models.GraphSAGE(DIM, 16, 2, 5, norm=norm)
+    conv, over_nodes = of_pyg.convs[0], of_pyg.norms[0]
+    for model in (of_pyg, [lambda b: over_nodes(conv(b.x, b.edge_index)[: b.batch_size])]):
         with pytest.raises(ValueError, match=f"by {shown}.* normalises over all nodes"):
             gz.infer(model, ds, tmp_path / "h.gd")
-
-
-@pytest.mark.parametrize(
-    "options", [{"norm": "layer_norm", "mode": "node"}, {"norm": "batch_norm"}]
-)
-def test_norms_of_a_node_alone_are_computed(options: Any, ds: gz.Dataset, tmp_path: Path) -> None:
-    model = normed(**options)
-    check(gz.infer(model, ds, tmp_path / "h.gd"), whole(model))
 
 
 def test_whole_models_refuse_attributes_of_edges(tmp_path: Path) -> None:
@@ -282,6 +271,13 @@ def test_an_interrupted_inference_is_resumed(
     other = gz.build(tmp_path / "other", EDGE_INDEX[:, 1:], X)
     with pytest.raises(ValueError, match=r"another one: .*graph \("):
         gz.infer(functions, other, path, resume=True)
+    record = tmp_path / "h.gd.unfinished" / "progress.json"
+    intact = record.read_bytes()
+    for damaged in (b"", b"{", b"[0, {}]", b"[" * 100_000, intact.replace(b"2", b"3")):
+        record.write_bytes(damaged)
+        with pytest.raises(gz.FormatError, match=r"progress\.json is damaged.*resume=False"):
+            gz.infer(functions, ds, path, resume=True)
+    record.write_bytes(intact)
     gz.infer(functions, ds, path, resume=True)
     assert calls[0] == whole_calls
     resumed = path.read_bytes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -152,6 +153,39 @@ def test_files_that_are_not_those_of_the_manifest(copied, change, file, offset, 
     (found,) = gz.verify(folder)
     assert (found.path, found.offset) == (str(folder / file), offset)
     assert message in found.message
+
+
+@pytest.mark.no_asan
+@pytest.mark.parametrize("dtype", ["<i4", "<f8", "two columns"])
+@pytest.mark.parametrize("name", ["in", "held out", "new integers", "typed, texts", "typed"])
+def test_ids_and_splits_have_one_dtype_and_shape(copied, name, dtype):
+    folder = copied(name)
+    for path in [each for each in folder.glob("*.gd") if re.search("split|ids|id_map", each.name)]:
+        content = path.read_bytes()
+        if dtype == "two columns":
+            files.change_section(path, "rows", lambda rows: rows.repeat(2), width=2, flags=0)
+        else:
+            files.change_section(path, "rows", lambda rows: rows.astype(dtype))
+        assert {found.path for found in gz.verify(folder)} == {str(path)}
+        with pytest.raises(gz.FormatError, match=re.escape(str(path))):
+            gz.open(folder)
+        path.write_bytes(content)
+
+
+@pytest.mark.no_asan
+@pytest.mark.parametrize(
+    ("name", "file", "section"),
+    [
+        ("texts", "id_map.gd", "text"),
+        ("new integers", "id_map.gd", "by_id"),
+        ("held out", "edge_split_val.gd", "source"),
+    ],
+)
+def test_a_section_without_entries(copied, name, file, section):
+    path = copied(name) / file
+    files.change_section(path, section, lambda entries: entries[:0])
+    gz.verify(path)  # raises nothing
+    assert {found.path for found in gz.verify(path.parent)} == {str(path)}
 
 
 @pytest.mark.no_asan

@@ -81,6 +81,7 @@ DATASETS: dict[str, Callable[[Path], None]] = {
     "time of nodes, both": lambda folder: _untyped(
         folder, neighbors="both", nodes={**_nodes(), "year": np.arange(NODES)}, time_attrs="year"
     ),
+    "held out": lambda folder: _untyped(folder, edge_splits=gz.LinkSplit(val=0.1, test=0.1)),
     "bare": lambda folder: gz.build(folder, [[0, 1], [1, 2], [2, 0]], edge_ids=False).close(),
     "no edges": lambda folder: gz.build(
         folder, np.empty((0, 2), np.int64), num_nodes=3, neighbors="both"

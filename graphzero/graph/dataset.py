@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.errors import FormatError, user_line
-from graphzero.graph.features import EdgeRows, FeatureStore, StoredIds
+from graphzero.graph.features import EdgeRows, FeatureStore, SplitRows, StoredIds
 from graphzero.graph.graph import EdgeTypeGraph, Graph
 from graphzero.graph.stores import (
     EdgeSplits,
@@ -628,14 +628,16 @@ def _open_files(folder: Path, manifest: Manifest) -> Dataset:
             entry.require_described(file.mapping.read(0, PAGE_BYTES), file.path)
             return file
 
-        def rows_of(entries: Mapping[str, FileEntry]) -> dict[str, FeatureStore]:
-            return {name: open_file(FeatureStore, entry) for name, entry in entries.items()}
+        def rows_of(
+            entries: Mapping[str, FileEntry], kind: type[FeatureStore] = FeatureStore
+        ) -> dict[str, FeatureStore]:
+            return {name: open_file(kind, entry) for name, entry in entries.items()}
 
         of_graph = EdgeTypeGraph if manifest.is_typed else Graph
         graphs = {kind: open_file(of_graph, table.graph) for kind, table in manifest.edges.items()}
         nodes: dict[str, NodeStore] = {}
         for name, table in manifest.nodes.items():
-            rows, splits = rows_of(table.attributes), Splits(rows_of(table.splits))
+            rows, splits = rows_of(table.attributes), Splits(rows_of(table.splits, SplitRows))
             order = open_file(StoredIds, table.ids) if manifest.is_typed else graphs[EDGES]
             facts = (splits, table.num_classes, order, open_file(IdTable, table.id_map))
             nodes[name] = NodeStore(name, table.num_nodes, rows, *facts)
@@ -659,11 +661,8 @@ def _open_files(folder: Path, manifest: Manifest) -> Dataset:
                 for name, section in sections.items()
             }
             of_edges |= rows_of(of_kind.attributes)
-            edges.append(
-                EdgeStore(
-                    kind, graph, ends, of_edges, EdgeSplits(rows_of(of_kind.splits)), sampled_by
-                )
-            )
+            edge_splits = EdgeSplits(rows_of(of_kind.splits, SplitRows))
+            edges.append(EdgeStore(kind, graph, ends, of_edges, edge_splits, sampled_by))
         if manifest.out_graph is not None:
             graphs[EDGES].attach_out_lists(open_file(Graph, manifest.out_graph))
         ds = Dataset.of_types(nodes.values(), edges)

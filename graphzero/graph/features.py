@@ -368,6 +368,23 @@ class StoredIds(FeatureStore):
         return self._rows.to_user(stored, num_threads)
 
 
+class SplitRows(FeatureStore):
+    """Ids of the nodes of a split, or positions of its edges: ``split_NAME.gd``."""
+
+    def _read_header(self) -> None:
+        super()._read_header()
+        if self.is_hot or self.dtype != np.int64 or len(self.shape) != 1:
+            raise FormatError(
+                f"section 'rows' of {self.path} is not a vector of int64: build the dataset again"
+            )
+        for section in map(self._sections.get, ("source", "target", "time")):  # of held-out edges
+            if section and (section.count != len(self) or DTYPES[section.dtype].kind not in "iu"):
+                raise FormatError(
+                    f"{self.path}: section '{section.name}' does not fit {len(self)} edges: build "
+                    f"the dataset again"
+                )
+
+
 class EdgeRows(FeatureStore):
     """One number for each stored edge, mapped from a section of a ``.gl`` file.
 

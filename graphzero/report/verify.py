@@ -23,18 +23,11 @@ from tqdm.auto import tqdm
 from graphzero import _core
 from graphzero.errors import FormatError
 from graphzero.graph.dataset import open_dataset
-from graphzero.graph.features import FeatureStore
+from graphzero.graph.features import FeatureStore, SplitRows, StoredIds
 from graphzero.graph.graph import EdgeTypeGraph, Graph
 from graphzero.graph.user_input import as_threads
 from graphzero.packs.pack_file import OFFSETS, OPTIONS, Pack
-from graphzero.store.format import (
-    DTYPES,
-    FLAG_TYPED,
-    FLAG_VECTOR,
-    PAGE_BYTES,
-    Header,
-    read_header,
-)
+from graphzero.store.format import DTYPES, FLAG_TYPED, PAGE_BYTES, Header, read_header
 from graphzero.store.id_table import BY_ID, TEXT, IdTable
 from graphzero.store.manifest import MANIFEST_NAME, FileEntry, Manifest, read_manifest
 
@@ -43,6 +36,8 @@ _TEXTS = 1 << 12  # that are compared at a time: at most 16 MiB
 _AGAIN = "build the file again"
 _CORRUPT = "is corrupt (checksum mismatch)"
 _BY_EDGE = ("indices", "weights", "cum_weights", "times", "time_order", "edge_ids")
+
+_OPENED = {"split": SplitRows, "ids": StoredIds, "id_table": IdTable}  # by the kind of a role
 
 Array = npt.NDArray[Any]
 Fault = Callable[[int, int], int]  # first faulty entry of a range [begin, end), or -1
@@ -295,19 +290,16 @@ def _refuse(path: str, header: Header, role: Role) -> None:
             )
         return
     FeatureStore(path).close()
-    if role.kind == "id_table":
-        IdTable(path).close()
-    section = header.find("rows")
-    is_ids = section is None or (header.flags & FLAG_VECTOR and DTYPES[section.dtype] == np.int64)
-    if role.kind == "split" and not is_ids:
-        raise FormatError(f"section 'rows' of {path} is not a vector of int64: {_AGAIN}")
+    if role.kind in _OPENED:
+        _OPENED[role.kind](path).close()
 
 
-def _first_not_ascending(rows: npt.NDArray[Any], begin: int, end: int) -> int:
-    """First of the entries [begin, end) that is not above the entry before; -1 if all are."""
+def _first_not_ascending(rows: npt.NDArray[Any], most: float, begin: int, end: int) -> int:
+    """First of the entries [begin, end) that is not above the entry before, or above `most`."""
     first = max(begin, 1)
-    wrong = np.flatnonzero(rows[first:end] <= rows[first - 1 : end - 1])
-    return first + int(wrong[0]) if len(wrong) else -1
+    wrong = rows[begin:end] > most
+    wrong[first - begin :] |= rows[first:end] <= rows[first - 1 : end - 1]
+    return begin + int(wrong.argmax()) if wrong.any() else -1
 
 
 def _first_not_found(table: IdTable, begin: int, end: int) -> int:
@@ -405,8 +397,8 @@ class _File:
             for name, future in running:
                 if future.result() >= 0:
                     faults.setdefault(name, future.result())
-            for name in arrays:
-                self._forget(name, begin, end)
+            for name, array in arrays.items():  # a damaged file has fewer entries in some
+                self._forget(name, min(begin, len(array)), min(end, len(array)))
             self._reading.bar.update((end - begin) * entry_bytes)
         stored = {section.name: section.crc for section in self.header.sections}
         corrupt = [name for name, crc in crcs.items() if stored[name] != crc]
@@ -466,7 +458,7 @@ def _groups_of_rows(file: _File) -> Iterator[_Group]:
         beyond = partial(_core.first_beyond, ranks, len(ranks))
         reason = f"out of range for {len(ranks)} (the stored order of rows)"
         yield ["node_rank"], [_Check("node_rank", beyond, reason)]
-    checks = _checks_of_rows(role, rows)
+    checks = _checks_of_rows(role, rows, len(arrays[TEXT]) if TEXT in arrays else np.inf)
     if role.kind == "id_table" and BY_ID in arrays:
         lost = partial(_first_not_found, IdTable(file.path))
         own = _Check("rows", lost, "and 'by_id' does not lead to its id", BY_ID)
@@ -492,10 +484,11 @@ def _inverse_tables(file: _File, ids: str, what: str) -> _Group:
     ]
 
 
-def _checks_of_rows(role: Role, rows: Array) -> list[_Check]:
+def _checks_of_rows(role: Role, rows: Array, most: float) -> list[_Check]:
     limit = role.limit
     if role.kind == "id_table":
-        return [_Check("rows", partial(_first_not_ascending, rows), "not above the entry before")]
+        first_fault = partial(_first_not_ascending, rows, most)
+        return [_Check("rows", first_fault, "not above the entry before, or beyond the texts")]
     if limit is None or rows.dtype.kind not in "iub":
         return []
 

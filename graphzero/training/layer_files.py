@@ -9,7 +9,7 @@ import shutil
 import time
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from graphzero.errors import FormatError
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.stores import NodeStore
 from graphzero.loader.epochs import differences
@@ -35,14 +36,23 @@ class Folder:
         self.done: dict[str, bool] = {}  # files, and whether they have rows
         self.state: dict[str, Any] = {}  # of the file that is being written
 
-    def load(self, content: dict[str, Any]) -> None:
-        """Continues what was saved."""
+    def load(self) -> None:
+        """Continues what was saved; raises FormatError where it is damaged."""
+        record, is_whole = self.path / _RECORD, False
+        with suppress(ValueError, TypeError, RecursionError):
+            crc, content = json.loads(record.read_bytes())
+            is_whole = crc == zlib.crc32(json.dumps(content).encode())
+        if not is_whole:
+            raise FormatError(
+                f"{record} is damaged, or of another version: resume=False begins anew"
+            )
         self.options, self.done, self.state = (content[k] for k in ("options", "done", "state"))
 
     def save(self) -> None:
         """Writes down what is done."""
         content = {"options": self.options, "done": self.done, "state": self.state}
-        write_atomically(self.path / _RECORD, json.dumps(content).encode())
+        crc = zlib.crc32(json.dumps(content).encode())
+        write_atomically(self.path / _RECORD, json.dumps([crc, content]).encode())
 
     def open(self, files: Mapping[str, str], stack: ExitStack) -> dict[str, FeatureStore]:
         """The rows of a layer by node type, until the end of a block."""
@@ -157,6 +167,8 @@ def working_folder(target: Path, options: dict[str, Any], resume: bool | None) -
     ValueError
         If there is an interrupted inference, and nobody has said whether to continue it; or it was
         another one.
+    FormatError
+        If the record of an interrupted inference, which is to be continued, is damaged.
     OSError
         If another process works there.
     """
@@ -177,7 +189,7 @@ def working_folder(target: Path, options: dict[str, Any], resume: bool | None) -
                 f"model and the functions are the same, and resume=False begins anew"
             )
         if record.exists() and resume:
-            folder.load(json.loads(record.read_bytes()))
+            folder.load()
             if differing := differences(folder.options, options):
                 raise ValueError(
                     f"{path} has an inference that was another one: {', '.join(differing)}; "
