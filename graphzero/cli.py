@@ -16,13 +16,14 @@ from importlib import import_module
 
 import graphzero
 from graphzero.commands.parsing import (
+    Parser,
     add_command,
     add_flags,
     let_threads_sleep,
     one_line,
     open_closed_streams,
 )
-from graphzero.units import require_local
+from graphzero.units import print_lines, require_local
 
 # Each is a module of `graphzero.commands`; in the order of the help.
 _COMMANDS = (
@@ -33,7 +34,7 @@ _COMMANDS = (
 
 def make_parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="graphzero",
         description="Trains graph neural networks on graphs larger than memory.",
         epilog="'graphzero COMMAND --help' explains a command. Start with 'graphzero demo'.",
@@ -49,7 +50,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _fail(message: str) -> None:
-    print(f"graphzero: {message}", file=sys.stderr)
+    print_lines(f"graphzero: {message}", file=sys.stderr)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -87,6 +88,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 1
         except Exception as error:
             if args.debug:
-                traceback.print_exc()
+                print_lines(*traceback.format_exc().rstrip().split("\n"), file=sys.stderr)
             _fail(one_line(error))
             return 1

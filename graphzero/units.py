@@ -7,7 +7,7 @@ import operator
 import os
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 MOST_COUNT = (1 << 63) - 1  # as the core counts
 
@@ -31,6 +31,11 @@ def printable(value: object) -> str:
     """A text whose invisible characters stand as escapes."""
     text = str(value)
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def print_lines(*lines: object, file: TextIO | None = None) -> None:
+    """Prints each value as one line: what a file or a path is called changes no terminal."""
+    print(*map(printable, lines), sep="\n", file=file, flush=True)
 
 
 def escaped(value: object) -> str:

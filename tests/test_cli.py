@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import platform
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +18,11 @@ import psutil
 import pyarrow
 import pyarrow.parquet
 import pytest
+import recordings
 from cli_program import only_line, run, subprocess_of
 from files import contents
+from hypothesis import given
+from hypothesis import strategies as st
 from typed_inputs import CITES, WRITES
 
 import graphzero as gz
@@ -24,6 +30,9 @@ from graphzero.cli import _COMMANDS
 from graphzero.commands.build_command import read_description
 from graphzero.commands.parsing import as_prefetch
 from graphzero.io.prefetch import Prefetch
+from graphzero.report.summary import write_recording
+from graphzero.report.verify import verify_path
+from graphzero.units import printable
 
 # --- usage
 
@@ -53,6 +62,7 @@ def test_help_explains_and_gives_examples(words, capfd):
         (["train", "d", "--prefetch", "magic"], "strategy must be one of"),
         (["train", "d", "--prefetch", "none:speed=9"], "'speed' is not one of"),
         (["train", "d", "--prefetch", "willneed:lookahead=x"], "must be an integer"),
+        (["info", "d", "odd\x1b[2J\nfile"], r"unrecognized arguments: odd\x1b[2J\nfile"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(words, message, capfd):
@@ -69,6 +79,65 @@ def test_prefetch_is_a_strategy_with_options():
     found = as_prefetch("uring:resident=0.25,memory_limit=2GB,lookahead=2,advice=normal")
     how = {"resident": 0.25, "memory_limit": 2 * 10**9, "lookahead": 2, "advice": "normal"}
     assert found == Prefetch("uring", **how)
+
+
+# --- names and texts that would change the terminal
+
+ODD, SHOWN = "ä\x1b[2J\n\u202e\x9b", r"ä\x1b[2J\n\u202e\x9b"
+
+
+@given(st.text())
+def test_what_is_printed_is_printable_and_says_what_it_was(text):
+    shown = printable(text)
+    assert shown.isprintable()
+    assert shown == text or not text.isprintable()
+    if not {"\\", '"'} & {*text}:
+        assert ast.literal_eval(f'"{shown}"') == text
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("info @/d", 0),
+        ("info @/d/graph.gl", 0),
+        ("verify @/d", 0),
+        ("verify @/damaged", 1),
+        ("--debug info @/missing", 1),
+        ("build @/new --edges @/edges.csv --src from --dst to", 0),
+        ("build @/new --edges @/edges.csv --src none", 1),
+        ("reorder @/d --order hot", 0),
+        ("set @/d --attribute z=@/y.npy", 0),
+        ("publish @/d @/new", 0),
+        ("fetch @/d @/new", 0),
+        ("pack @/d @/p.gd --epochs 1 --fanouts 2", 0),
+        ("train @/d --epochs 1 --fanouts 2 --save @/model.pt", 0),
+        ("report @/missing", 127),
+        ("report @/record.json", 0),
+    ],
+)
+def test_commands_print_no_control_characters(words, code, inputs, data, tmp_path, capfd):
+    folder = inputs.rename(tmp_path / ODD)
+    (folder / "edges.csv").write_text("from,to,w\x1b[2J\u202e\x9b\n0,1,2\n")
+    shutil.copytree(data, folder / "d")
+    shutil.copytree(data, folder / "damaged")
+    (folder / "damaged" / "graph.gl").write_bytes(b"no graph")
+    write_recording(folder / "record.json", recordings.hostile())
+    assert run(*(word.replace("@", str(folder)) for word in words.split())) == code
+    text = "".join(capfd.readouterr())
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert SHOWN in text or "record" in words
+
+
+def test_progress_bars_and_closing_lines_show_names_without_control_characters(tmp_path, capfd):
+    folder = tmp_path / ODD
+    folder.mkdir()
+    table = pyarrow.table({"src": [0, 1], "dst": [1, 0], ODD: [1, 2]})
+    gz.build(folder / ODD, table, progress=True).close()
+    verify_path(folder / ODD, progress=True)
+    err = capfd.readouterr().err.replace("\x1b[A", "")  # as tqdm goes up one line
+    assert f"{SHOWN}:   0%" in err
+    assert f"ignored {SHOWN}" in err
+    assert all(line.isprintable() for line in re.split("[\r\n]", err))
 
 
 # --- build

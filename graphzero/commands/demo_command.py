@@ -21,7 +21,7 @@ from graphzero.commands.train_command import (
     check_output_options,
     train_and_print,
 )
-from graphzero.units import as_count
+from graphzero.units import as_count, print_lines
 
 HELP = "generate a synthetic graph, build a dataset from its files, and train on it"
 EXAMPLES = """\
@@ -61,13 +61,13 @@ def run(args: argparse.Namespace) -> int:
 
     def tell(text: str) -> None:
         if not args.quiet:
-            print(text, flush=True)
+            print_lines(text)
 
     prefix = "graphzero-demo-"
     temporary = partial(tempfile.TemporaryDirectory, ignore_cleanup_errors=True)
     if args.keep and not args.dir:
         args.dir = tempfile.mkdtemp(prefix=prefix)
-        print(f"files are kept in {args.dir}", flush=True)
+        print_lines(f"files are kept in {args.dir}")
     with nullcontext(args.dir) if args.dir else temporary(prefix=prefix) as name:
         folder = Path(name)
         folder.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ import time
 from graphzero.commands.parsing import add_option, shows_progress
 from graphzero.graph.dataset import open_dataset
 from graphzero.store.outputs import Output, check_outputs
-from graphzero.units import format_bytes
+from graphzero.units import format_bytes, print_lines
 
 HELP = (
     "compute the class scores of every node with a model that 'graphzero train --save' has "
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         model.to(device_of(args.device))
         with infer(model, ds, args.out, progress=shows_progress(args), **options) as rows:
             size = format_bytes(rows.num_nodes * rows.row_bytes)
-            print(
+            print_lines(
                 f"{args.out}: {rows.num_nodes:,} rows of {rows.feature_dim} scores, {size}, in "
                 f"{time.perf_counter() - started:.1f} s"
             )

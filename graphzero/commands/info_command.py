@@ -29,7 +29,7 @@ from graphzero.store.free_memory import available_memory
 from graphzero.store.manifest import EdgeChanges, Manifest, read_manifest
 from graphzero.store.mapped_file import resident_bytes
 from graphzero.store.tuning_file import this_machine
-from graphzero.units import format_bytes
+from graphzero.units import format_bytes, print_lines
 
 HELP = "describe a dataset or a file, and how much of it is in the page cache; or this machine"
 EXAMPLES = """\
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(content, indent=2))
     else:
         title = "system" if args.system else content.pop("path")
-        print("\n".join([title, *_lines(content)]))
+        print_lines(title, *_lines(content))
     return 0
 
 

@@ -12,7 +12,7 @@ from graphzero.graph.dataset import open_dataset
 from graphzero.io.prefetch import Prefetch
 from graphzero.loader.arguments import seeds_of_split
 from graphzero.packs.pack_file import Pack
-from graphzero.units import format_bytes
+from graphzero.units import format_bytes, print_lines
 
 HELP = (
     "sample epochs in advance, and write the rows of their batches one after the other: "
@@ -73,5 +73,5 @@ def run(args: argparse.Namespace) -> int:
             progress=shows_progress(args),
         )
     size = format_bytes(sum(map(os.path.getsize, Pack(path).files)))
-    print(f"{args.out}: {size}, in {time.perf_counter() - started:.1f} s")
+    print_lines(f"{args.out}: {size}, in {time.perf_counter() - started:.1f} s")
     return 0

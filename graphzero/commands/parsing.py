@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.graph.graph import Graph
@@ -20,7 +20,7 @@ from graphzero.io.prefetch import Prefetch
 from graphzero.sampling import sampler
 from graphzero.sampling.presample import Presample
 from graphzero.store.format import DTYPES, dtype_name
-from graphzero.units import format_bytes
+from graphzero.units import format_bytes, print_lines, printable
 
 _CLEANING_SECONDS = 15.0  # longer than the removal of a memory group is tried
 _STORED = {
@@ -28,6 +28,14 @@ _STORED = {
     "out": "out-neighbours sampled",
     "both": "in-neighbours sampled, out-neighbours stored as well",
 }
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors have no control characters."""
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the program with exit code 2."""
+        super().error(printable(message))
 
 
 def add_flags(parser: argparse.ArgumentParser, **defaults: Any) -> None:
@@ -177,12 +185,9 @@ def print_built(path: str, lines: Iterable[str], started: float, *, order: str =
         else:
             edges = f"{edges} ({ds.graph.num_input_edges:,} in the edge list)"
         size = format_bytes(sum(mapping.size for mapping in ds.mappings))
-        print(
-            f"{path}: {nodes}{order}, {edges}, {describe_direction(ds)}, {size}, "
-            f"in {time.perf_counter() - started:.1f} s"
-        )
-    for line in lines:
-        print(line)
+        direction, seconds = describe_direction(ds), time.perf_counter() - started
+    built = f"{path}: {nodes}{order}, {edges}, {direction}, {size}, in {seconds:.1f} s"
+    print_lines(built, *lines)
 
 
 def shows_progress(args: argparse.Namespace) -> bool:
@@ -291,8 +296,9 @@ def one_line(error: BaseException) -> str:
     """An error as users see it."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{os.fsdecode(error.filename)}: {error.strerror}"
-    # A DataLoader worker's error carries its traceback; the last line is the error itself.
-    text = str(error).strip().rpartition("\n")[2].strip()
+    text = str(error).strip()
+    if text.startswith("Caught "):  # by a DataLoader worker: the error stands after its traceback
+        text = text.rpartition("\n")[2].strip()
     if isinstance(error, _EXPECTED) and text:
         return text
     return f"{type(error).__name__}: {text} (--debug shows where)"

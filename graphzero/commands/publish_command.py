@@ -6,6 +6,7 @@ import argparse
 from functools import partial
 
 from graphzero.commands.parsing import add_option, shows_progress
+from graphzero.units import print_lines
 
 HELP = "copy a dataset to a remote store, from which graphzero fetch and graphzero.open read it"
 EXAMPLES = """\
@@ -27,5 +28,5 @@ def run(args: argparse.Namespace) -> int:
 
     publish(args.dir, args.url, progress=shows_progress(args))
     if not args.quiet:
-        print(f"{args.url} has the dataset of {args.dir}")
+        print_lines(f"{args.url} has the dataset of {args.dir}")
     return 0

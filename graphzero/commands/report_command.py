@@ -17,6 +17,7 @@ from typing import Any
 
 from graphzero.commands.parsing import add_option, handling_signals
 from graphzero.store.outputs import Output
+from graphzero.units import print_lines
 
 HELP = "run a command and say where its memory and time went"
 EXAMPLES = """\
@@ -83,7 +84,7 @@ def _run_command(args: argparse.Namespace) -> int:
         except OSError as error:
             is_missing = isinstance(error, FileNotFoundError)
             reason = "there is no such program" if is_missing else error.strerror or str(error)
-            print(f"graphzero: {args.target[0]}: {reason}", file=sys.stderr)
+            print_lines(f"graphzero: {args.target[0]}: {reason}", file=sys.stderr)
             return _NOT_FOUND if is_missing else _NOT_EXECUTABLE
         try:
             recorder = Recorder(child.pid, files, Batches(prefix), args.interval)
@@ -97,7 +98,7 @@ def _run_command(args: argparse.Namespace) -> int:
         write_reports(outputs, recording)
     finally:
         with suppress(BrokenPipeError):  # the reader of stderr has gone
-            print(f"\n{summarize(recording)}", file=sys.stderr)
+            print_lines("", *str(summarize(recording)).split("\n"), file=sys.stderr)
     return code
 
 
@@ -154,5 +155,5 @@ def _show(args: argparse.Namespace) -> int:
         args.parser.error("a recording is shown alone")
     outputs, recording = _checked_outputs(args), read_recording(path)
     write_reports(outputs, recording)
-    print(summarize(recording))
+    print_lines(*str(summarize(recording)).split("\n"))
     return 0

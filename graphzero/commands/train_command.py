@@ -18,6 +18,7 @@ from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.packs.pack_file import Pack
 from graphzero.report.readings import format_memory
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file
+from graphzero.units import print_lines
 
 if TYPE_CHECKING:
     from graphzero.training.trainer import EpochReport, TrainReport
@@ -151,8 +152,7 @@ def train_and_print(ds: Dataset, args: argparse.Namespace) -> None:
         on_epoch=lambda epoch: None if args.quiet else tqdm.write(_epoch_line(epoch)),
         on_interrupt=_say_interrupted,
     )
-    for line in _closing_lines(report, args):
-        print(line)
+    print_lines(*_closing_lines(report, args))
     if args.json is not None:
         with replaced_file(args.json) as file:
             file.write((json.dumps(asdict(report), indent=2) + "\n").encode())
@@ -161,11 +161,10 @@ def train_and_print(ds: Dataset, args: argparse.Namespace) -> None:
 
 
 def _say_interrupted(last: EpochReport) -> None:
-    print(
+    print_lines(
         f"graphzero: interrupted after epoch {last.epoch}: evaluating the best weights "
         f"(Ctrl-C again ends this)",
         file=sys.stderr,
-        flush=True,
     )
 
 

@@ -16,7 +16,7 @@ from graphzero.commands.parsing import add_batch_options, add_option, ended_by_s
 from graphzero.graph.dataset import open_dataset
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file
 from graphzero.store.tuning_file import TUNING_NAME, content_of
-from graphzero.units import format_bytes, parse_size
+from graphzero.units import format_bytes, parse_size, print_lines
 
 if TYPE_CHECKING:
     from graphzero.report.tune import Tuned
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
             memory_limit=args.memory_limit and parse_size(args.memory_limit, "memory limit"),
             seconds=args.budget,
             rounds=args.trials,
-            say=lambda text: None if args.quiet else print(text, file=sys.stderr, flush=True),
+            say=lambda text: None if args.quiet else print_lines(text, file=sys.stderr),
         )
     content = tuned.content()
     with replaced_file(path) as file:
@@ -121,8 +121,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(content, indent=2))
         return 0
-    for line in _closing_lines(tuned, path, args.out is None):
-        print(line)
+    print_lines(*_closing_lines(tuned, path, args.out is None))
     return 0
 
 

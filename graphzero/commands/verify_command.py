@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 from graphzero.commands.parsing import add_option, shows_progress
 from graphzero.report.verify import verify_path
-from graphzero.units import format_bytes
+from graphzero.units import format_bytes, print_lines
 
 HELP = (
     "check a dataset or a file: every checksum, neighbour lists, ids, weights, times, and all "
@@ -36,9 +36,9 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(content, indent=2))
     else:
         for finding in found.findings:
-            print(f"graphzero: {finding}", file=sys.stderr)
+            print_lines(f"graphzero: {finding}", file=sys.stderr)
         faulty = {finding.path for finding in found.findings}
         for path, size in found.files.items():
             if not args.quiet and path not in faulty:
-                print(f"{path}: intact, {format_bytes(size)}")
+                print_lines(f"{path}: intact, {format_bytes(size)}")
     return 1 if found.findings else 0

@@ -12,7 +12,7 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from graphzero.store.manifest import EDGES, EdgeType, Neighbors
-from graphzero.units import parse_size
+from graphzero.units import parse_size, print_lines, printable
 
 Column = str | int
 
@@ -151,7 +151,7 @@ class Progress:
         """Shows a bar; yields a function that advances it by a number of units."""
         with tqdm(
             total=total,
-            desc=f"{label:<20}",
+            desc=f"{printable(label):<20}",
             unit=f" {unit}",
             unit_scale=True,
             dynamic_ncols=True,
@@ -209,7 +209,7 @@ class BuildNotes:
     def tell(self, progress: bool, *, stacklevel: int = 2) -> None:
         """Prints the lines on stderr if there is progress; otherwise warns of unused columns."""
         if progress:
-            print(*self.lines(), sep="\n", file=sys.stderr)
+            print_lines(*self.lines(), file=sys.stderr)
         elif self.unused:
             warnings.warn("; ".join(self.unused), UserWarning, stacklevel=stacklevel + 1)
 

@@ -15,7 +15,7 @@ from graphzero.loader.stats import BatchTotals
 from graphzero.report.recording import FORMAT, VERSION, FileReading, Reading, Recording
 from graphzero.report.verdict import Verdict, Workforce, find_verdict, seconds_text
 from graphzero.store.atomic import write_atomically
-from graphzero.units import format_bytes, html_table
+from graphzero.units import format_bytes, html_table, printable
 
 UNKNOWN = "unknown"
 _LEFT, _WIDTH = 12, 100
@@ -326,10 +326,8 @@ def _aligned(rows: Iterable[_Row]) -> str:
     """Names on the left, texts on the right; long texts go on below their beginning."""
     lines: list[str] = []
     for name, text in rows:
-        # paths may have characters that change the terminal
-        printable = "".join(each if each.isprintable() else "?" for each in text)
         lines += textwrap.wrap(
-            printable,
+            printable(text),  # paths may have characters that change the terminal
             _WIDTH,
             initial_indent=f"{name:{_LEFT}}",
             subsequent_indent=" " * _LEFT,

@@ -30,6 +30,7 @@ from graphzero.packs.pack_file import OFFSETS, OPTIONS, Pack
 from graphzero.store.format import DTYPES, FLAG_TYPED, PAGE_BYTES, Header, read_header
 from graphzero.store.id_table import BY_ID, TEXT, IdTable
 from graphzero.store.manifest import MANIFEST_NAME, FileEntry, Manifest, read_manifest
+from graphzero.units import printable
 
 _BLOCK_BYTES = 4 << 20  # of each thread
 _TEXTS = 1 << 12  # that are compared at a time: at most 16 MiB
@@ -140,7 +141,7 @@ def verify_path(
     sizes = sum(file.stat().st_size for file, _ in files if file.exists())
     options = {"total": sizes, "unit": "B", "unit_scale": True, "leave": False}
     with (
-        tqdm(desc=root.name, disable=not progress, **options) as bar,
+        tqdm(desc=printable(root.name), disable=not progress, **options) as bar,
         ThreadPoolExecutor(threads, "verify") as pool,
     ):
         for file, role in files:
