@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import json
 import os
@@ -16,6 +17,7 @@ from unittest import mock
 import numpy as np
 import psutil
 import pyarrow
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 import recordings
@@ -26,7 +28,7 @@ from hypothesis import strategies as st
 from typed_inputs import CITES, WRITES
 
 import graphzero as gz
-from graphzero.cli import _COMMANDS
+from graphzero.cli import _COMMANDS, make_parser
 from graphzero.commands.build_command import read_description
 from graphzero.commands.parsing import as_prefetch
 from graphzero.io.prefetch import Prefetch
@@ -62,6 +64,10 @@ def test_help_explains_and_gives_examples(words, capfd):
         (["train", "d", "--prefetch", "magic"], "strategy must be one of"),
         (["train", "d", "--prefetch", "none:speed=9"], "'speed' is not one of"),
         (["train", "d", "--prefetch", "willneed:lookahead=x"], "must be an integer"),
+        (["train", "d", "--prefetch", "none:memory_limit=1,memory_limit=2"], "is given twice"),
+        (["build", "d", "--edges", "e", "--coalesce", "a=sum,a=min"], "has a name twice"),
+        (["build", "d", "--edges", "e", "--header", "--no-header"], "--no-header: is given twice"),
+        (["report", "--html", "a", "r.json", "--html", "b"], "--html: is given twice"),
         (["info", "d", "odd\x1b[2J\nfile"], r"unrecognized arguments: odd\x1b[2J\nfile"),
     ],
 )
@@ -79,6 +85,72 @@ def test_prefetch_is_a_strategy_with_options():
     found = as_prefetch("uring:resident=0.25,memory_limit=2GB,lookahead=2,advice=normal")
     how = {"resident": 0.25, "memory_limit": 2 * 10**9, "lookahead": 2, "advice": "normal"}
     assert found == Prefetch("uring", **how)
+
+
+# --- options that are given more than once
+
+OPTIONS = [
+    pytest.param(command, action, id=f"{command} {action.option_strings[0]}")
+    for command in _COMMANDS
+    for action in make_parser()._subparsers._group_actions[0].choices[command]._actions
+    if action.option_strings and action.nargs != 0
+]
+REPEATED = {
+    *("build --edges", "build --split", "build --edge-attr", "append --edges", "append --node"),
+    *("set --attribute", "set --split", "set --drop-attribute", "set --drop-split"),
+    "report --dataset",
+}
+
+
+def valid(action):
+    """A value that an option takes."""
+    for value in action.choices or ("1", "a=b", "none", "p.npz"):
+        try:
+            (action.type or str)(value)
+        except (ValueError, argparse.ArgumentTypeError):
+            continue
+        return value
+    raise AssertionError(action)
+
+
+@pytest.mark.parametrize(("command", "action"), OPTIONS)
+def test_no_value_of_a_repeated_option_is_dropped(command, action, capfd):
+    option = action.option_strings[0]
+    parser = make_parser()._subparsers._group_actions[0].choices[command]
+    for positional in parser._get_positional_actions():
+        positional.nargs = "*"
+    for other in (*parser._actions, *parser._mutually_exclusive_groups):
+        other.required = False
+    values = [valid(action), "c=d" if valid(action) == "a=b" else valid(action)]
+    words = [word for value in values for word in (option, value)]
+    if f"{command} {option}" in REPEATED:
+        assert len(getattr(parser.parse_args(words), action.dest)) == 2
+    if f"{command} {option}" not in REPEATED or "=" in action.metavar:
+        with pytest.raises(SystemExit) as done:
+            parser.parse_args([*words, *words])
+        assert done.value.code == 2
+        assert f"error: argument {option}" in capfd.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_repeated_edges_are_all_read(tmp_path, kind):
+    files = []
+    for month, ends in (("jan", [0, 1]), ("feb", [2, 3]), ("mar", [4, 5])):
+        table = pyarrow.table({"src": ends, "dst": [ends[1], ends[0]]})
+        files.append(tmp_path / f"{month}.{kind}")
+        write = pyarrow.csv.write_csv if kind == "csv" else pyarrow.parquet.write_table
+        write(table, files[-1])
+    first, second, third = (("--edges", file) for file in files)
+    assert run("build", tmp_path / "d", *first, *second, "--src", "src", "--dst", "dst") == 0
+    assert gz.open(tmp_path / "d").num_edges == 4
+    assert run("build", tmp_path / "e", *first) == 0
+    assert run("append", tmp_path / "e", *second, *third) == 0
+    assert gz.open(tmp_path / "e").num_edges == 6
+
+
+def test_several_arrays_of_edges_are_refused_with_the_way_out(tmp_path, capfd):
+    assert run("build", tmp_path / "d", "--edges", "a.npy", "--edges", "b.npy") == 1
+    assert "'graphzero append' the others" in only_line(capfd.readouterr().err)
 
 
 # --- names and texts that would change the terminal

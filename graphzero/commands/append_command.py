@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from graphzero.commands.build_command import as_pair, read_description
-from graphzero.commands.parsing import add_option, print_built, shows_progress
+from graphzero.commands.build_command import as_pair, edges_of, read_description
+from graphzero.commands.parsing import Pairs, add_option, print_built, shows_progress
 
 HELP = "add edges and nodes to a dataset, or remove edges, without a build"
 EXAMPLES = """\
@@ -25,9 +25,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds its options."""
     add = partial(add_option, parser)
     add("dir", "folder of the dataset; its disk needs room for a second copy of what changes")
-    add("--edges FILE", "as of graphzero build")
+    add("--edges FILE", "as of graphzero build", action="append")
     pair = partial(as_pair, what="NAME=FILE, such as x=new_x.npy")
-    options = {"dest": "nodes", "action": "append", "default": [], "type": pair}
+    options = {"dest": "nodes", "action": Pairs, "default": {}, "type": pair}
     add("--node NAME=FILE", "the rows of new nodes; may be repeated", **options)
     text = "a .toml or .json file with 'edges' and 'nodes', as of graphzero build"
     add("--from FILE", text, dest="description")
@@ -40,7 +40,8 @@ def run(args: argparse.Namespace) -> int:
     from graphzero.api import append  # pyarrow takes long to import
 
     started = time.perf_counter()
-    given: dict[str, Any] = {"edges": args.edges, "nodes": dict(args.nodes) or None}
+    edges = None if args.edges is None else edges_of(args.edges)
+    given: dict[str, Any] = {"edges": edges, "nodes": args.nodes or None}
     if args.description is not None:
         if args.edges is not None or args.nodes:
             raise ValueError("with --from, the file says what is new: leave --edges and --node out")

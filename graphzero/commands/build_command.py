@@ -8,11 +8,14 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from graphzero.commands.parsing import (
+    Pairs,
+    Switch,
     add_option,
     add_order_options,
     add_storage_options,
@@ -54,7 +57,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--edges FILE",
         "text (also .gz, .zst, .bz2, .xz), Parquet or Arrow; a folder or 'part-*.csv' for several "
         "files; .npy, .npz, .pt or .safetensors, of which FILE:NAME is one array; or a sparse "
-        "matrix of SciPy (.npz)",
+        "matrix of SciPy (.npz). May be repeated for tables of one kind",
+        action="append",
     )
     add_option(
         source,
@@ -65,7 +69,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--features FILE", "as --edges")
     add("--labels FILE", "as --edges")
-    splits = {"dest": "splits", "action": "append", "default": [], "type": as_pair}
+    splits = {"dest": "splits", "action": Pairs, "default": {}, "type": as_pair}
     add("--split NAME=FILE", "node ids of a split; may be repeated", **splits)
     add(
         "--id-column COL",
@@ -104,7 +108,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--timestamp COL", "'none' for no times", type=as_column_or_none)
     text = "column to store as an attribute of the edges, by name; may be repeated"
     add("--edge-attr COL", text, dest="edge_attrs", action="append", type=str)
-    options = {"action": argparse.BooleanOptionalAction, "default": "auto"}
+    options = {"action": Switch, "default": "auto"}
     add("--header", "whether the first line is a header; auto looks", **options)
     text = "or tab, comma, semicolon, space"
     add("--delimiter CHAR", text, type=lambda each: _DELIMITERS.get(each, each), default="auto")
@@ -119,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
     started = time.perf_counter()
     options = {name: getattr(args, name) for name in _OF_FILES}
     if args.description is None:
-        options["splits"] = dict(options["splits"])
+        options["edges"] = edges_of(args.edges)
     else:
         changed = [name for name, value in options.items() if value != args.unset[name]]
         if changed:
@@ -128,6 +132,27 @@ def run(args: argparse.Namespace) -> int:
     notes = write_dataset(args.dir, **options, **order_options(args))
     print_built(args.dir, notes.lines(), started)
     return 0
+
+
+def edges_of(files: Sequence[str]) -> str | list[str]:
+    """The source of edges that ``--edges``, once or several times, names.
+
+    Raises
+    ------
+    ValueError
+        If several files cannot be read as one table.
+    """
+    from graphzero.ingest.sources.tables import is_table  # pyarrow takes long to import
+
+    if len(files) == 1:
+        return files[0]
+    if not is_table(files):
+        raise ValueError(
+            f"--edges {', '.join(files)}: several are read as one table, and so have the suffix of "
+            f"text, Parquet or Arrow. Of arrays, build from the first, and 'graphzero append' the "
+            f"others"
+        )
+    return [*files]
 
 
 def as_pair(text: str, what: str = "NAME=FILE, such as train=train.npy") -> tuple[str, str]:
@@ -142,7 +167,10 @@ def _as_coalesce(text: str) -> str | dict[str, str]:
     """``"sum"``, or ``"edge_weight=sum,edge_time=min"`` by attribute, as `coalesce=` takes it."""
     if "=" not in text:
         return text
-    return dict(as_pair(each, "NAME=AGG, such as weight=sum") for each in text.split(","))
+    pairs = [as_pair(part, "NAME=AGG, such as weight=sum") for part in text.split(",")]
+    if len(dict(pairs)) < len(pairs):
+        raise argparse.ArgumentTypeError(f"{text!r} has a name twice: leave one of them out")
+    return dict(pairs)
 
 
 def as_column_or_none(text: str) -> str | int | bool:

@@ -30,8 +30,53 @@ _STORED = {
 }
 
 
+def _require_first(action: argparse.Action, namespace: argparse.Namespace) -> None:
+    """Refuses an option that a command line has twice: the last would hold without a word."""
+    names = vars(namespace).setdefault("single_options", set())
+    if action.option_strings and action.dest in names:
+        raise argparse.ArgumentError(action, "is given twice: leave one of them out")
+    names.add(action.dest)
+
+
+class _Single(argparse.Action):
+    """Stores the only value of an option."""
+
+    def __call__(
+        self, parser: object, namespace: argparse.Namespace, values: Any, option_string: object = ""
+    ) -> None:
+        _require_first(self, namespace)
+        setattr(namespace, self.dest, values)
+
+
+class Switch(argparse.BooleanOptionalAction):
+    """The only ``--name`` or ``--no-name``."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, *values: Any) -> None:
+        """Stores whether it is the first."""
+        _require_first(self, namespace)
+        super().__call__(parser, namespace, *values)
+
+
+class Pairs(argparse.Action):
+    """Collects names and values of a repeated option, each name once."""
+
+    def __call__(
+        self, parser: object, namespace: argparse.Namespace, values: Any, option_string: object = ""
+    ) -> None:
+        """Adds a pair to those that stand before it."""
+        (name, value), pairs = values, getattr(namespace, self.dest)
+        if name in pairs:
+            raise argparse.ArgumentError(self, f"{name!r} is given twice: leave one of them out")
+        setattr(namespace, self.dest, {**pairs, name: value})
+
+
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors have no control characters."""
+    """A parser that takes an option once, unless its action collects values."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        for name in (None, "store"):
+            self.register("action", name, _Single)
 
     def error(self, message: str) -> NoReturn:
         """Ends the program with exit code 2."""
@@ -52,7 +97,7 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescription
     """Shows the defaults of options that have one; keeps the line breaks of the examples."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        if action.default in (None, []) or isinstance(action.default, bool):
+        if action.default in (None, [], {}) or isinstance(action.default, bool):
             return action.help
         return super()._get_help_string(action)
 
@@ -257,6 +302,8 @@ def as_prefetch(text: str) -> Prefetch:
             name, _, value = option.partition("=")
             if name not in names:
                 raise ValueError(f"{name!r} is not one of {sorted(names)}")
+            if name in values:
+                raise ValueError(f"{name!r} is given twice: leave one of them out")
             values[name] = _number_or_text(value)
         return Prefetch(**values)
     except ValueError as error:

@@ -7,7 +7,7 @@ import time
 from functools import partial
 
 from graphzero.commands.build_command import as_column_or_none, as_pair
-from graphzero.commands.parsing import add_option, print_built, shows_progress
+from graphzero.commands.parsing import Pairs, add_option, print_built, shows_progress
 
 HELP = "set and drop attributes and splits of a dataset, without a build"
 EXAMPLES = """\
@@ -25,7 +25,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     text = "node type or edge type (source__relation__target); without types, 'node' or 'edge'"
     add("--of TYPE", text)
     several = {"action": "append", "default": []}
-    pairs = {**several, "type": partial(as_pair, what="NAME=FILE, such as year=years.npy")}
+    pairs = {
+        "action": Pairs,
+        "default": {},
+        "type": partial(as_pair, what="NAME=FILE, such as year=years.npy"),
+    }
     text = "a row for each node, or each edge of the edge list; may be repeated"
     add("--attribute NAME=FILE", text, dest="attributes", **pairs)
     add("--split NAME=FILE", "node ids, or positions of edges", dest="splits", **pairs)
@@ -42,10 +46,10 @@ def run(args: argparse.Namespace) -> int:
     from graphzero.api import change  # pyarrow takes long to import
 
     started = time.perf_counter()
-    names = ("of", "drop_attributes", "drop_splits", "dtype", "id_column", "memory_limit")
+    changes = ("attributes", "splits", "drop_attributes", "drop_splits")
+    names = (*changes, "of", "dtype", "id_column", "memory_limit")
     options = {name: getattr(args, name) for name in names}
-    options |= {"attributes": dict(args.attributes), "splits": dict(args.splits)}
-    if not any(options[name] for name in ("attributes", "splits", *names[1:3])):
+    if not any(options[name] for name in changes):
         raise ValueError("nothing to set or drop: see graphzero set --help")
     change(args.dir, progress=shows_progress(args), **options).close()
     print_built(args.dir, (), started)
