@@ -198,6 +198,26 @@ def test_what_was_merged_and_dropped_stays_so(
     assert not gz.verify(folder / "data")
 
 
+@pytest.mark.parametrize("attributes", [[], ["edge_attr", "edge_weight", "edge_time"]])
+@pytest.mark.parametrize("how", [{"directed": False}, {"neighbors": "both"}, "typed"])
+def test_all_edges_leave_and_others_come(tmp_path, attributes, how):
+    is_typed = how == "typed"
+    how = {"order": "input", "edge_ids": True, **({} if is_typed else how)}
+    how |= {"nodes": {"paper": {"num_nodes": NODES}}} if is_typed else {"num_nodes": NODES}
+    old, new = (edges_of(cut, attributes) for cut in (np.arange(150), np.arange(150, EDGES)))
+    gone = np.arange(150)
+    if is_typed:
+        old, new, gone = {CITES: old}, {CITES: new}, {CITES: gone}
+    gz.build(tmp_path / "data", old, **how).close()
+    ds, moved = gz.append(tmp_path / "data", remove_edges=gone)
+    assert ds.num_edges == 0
+    assert (moved[CITES] if is_typed else moved)([0, 149]).tolist() == [-1, -1]
+    assert not gz.verify(tmp_path / "data")
+    gz.append(tmp_path / "data", new).close()
+    gz.build(tmp_path / "whole", new, **how).close()
+    assert content(tmp_path / "data") == content(tmp_path / "whole")
+
+
 def test_an_edge_that_leaves_and_comes_again(tmp_path):
     """Where edges are merged, it is not merged into the one that leaves, or into another list."""
     how = {"coalesce": True, "edge_ids": True, "order": "input"}

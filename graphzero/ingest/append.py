@@ -221,7 +221,8 @@ def merged(
             both[is_old] = found
             both[places] = new[low:high]
             found = both
-        yield found
+        if len(found):  # all of a piece may be left out
+            yield found
         begin, low = end, high
 
 
