@@ -9,6 +9,11 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.integer[Any]]
+
 MOST_COUNT = (1 << 63) - 1  # as the core counts
 
 _STEPS = ("bytes", "kB", "MB", "GB", "TB")
@@ -99,6 +104,31 @@ def as_count(value: Any, name: str, least: int = 1, most: int = MOST_COUNT) -> i
     if count > most:
         raise ValueError(f"{name} must be at most {most}, not {value!r}")
     return count
+
+
+def refuse_mask(pieces: Iterable[Integers], size: int, count: int, what: str) -> None:
+    """Refuses ids that are a mask of integers: as many as there are, of more than two, all 0 or 1.
+
+    Parameters
+    ----------
+    pieces : iterable of (n,) integers
+        The ids; they are only looked at if they are as many.
+    size : int
+        How many they are.
+    count : int
+        Nodes, or edges of the edge list.
+    what : str
+        What has the ids, for messages.
+
+    Raises
+    ------
+    ValueError
+    """
+    if 2 < count == size and all(piece.min() >= 0 and piece.max() <= 1 for piece in pieces):
+        raise ValueError(
+            f"{what} has {count} values that are all 0 or 1, and looks like a mask of integers: "
+            f"convert it to bool, or give the ids, numpy.flatnonzero(mask)"
+        )
 
 
 def available_processors() -> int:

@@ -534,6 +534,7 @@ def test_what_cannot_be_appended(tmp_path):
         (ValueError, "nothing to append", "data", {}),
         (IndexError, "edge 150 is out of range for 150", "data", {"remove_edges": [150]}),
         (ValueError, "mask of 3 values for 150", "data", {"remove_edges": np.ones(3, bool)}),
+        (ValueError, "mask of integers", "data", {"remove_edges": [0, 1, 1] * 50}),
         (ValueError, "must be positions", "data", {"remove_edges": [0.5]}),
         (ValueError, "with edge_ids=True", "bare", {"remove_edges": [0]}),
         (ValueError, "remove_edges= has no type", "typed", {"remove_edges": {"paper": [0]}}),

@@ -152,6 +152,8 @@ def test_features_and_labels(tmp_path, refused, options, message):
         ([0, 1, 4], "split 'train', position 2: node 4 is out"),
         ([0.5], "split 'train' has dtype float64"),
         ([0, 1, 1, 0], "looks like a mask of integers"),
+        ("0\n1\n1\n0\n", "looks like a mask of integers"),
+        ("train\n1\n1\n1\n1\n", "looks like a mask of integers"),
         ([True, False, True], "mask of 3 values for 4 nodes"),
         ([[0, 1]], r"split 'train' has dtype int64 and shape \(1, 2\)"),
         ("0,1\n", r"s\.csv\) has 2 columns"),

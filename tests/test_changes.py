@@ -146,6 +146,7 @@ def test_what_a_dataset_does_not_allow(data, tmp_path):
         (ValueError, "with edge_ids=True", lambda: gz.set_attribute(data, "a", ones, of="edge")),
         (ValueError, "with edge_ids=True", lambda: gz.set_split(data, "val", [0], of="edge")),
         (ValueError, "other characters", lambda: gz.set_split(data, "a b", [0])),
+        (ValueError, "a mask of integers", lambda: gz.set_split(data, "val", [0, 1, 1] * 20)),
         (IndexError, "node 60 is out of range", lambda: gz.set_split(data, "val", [60])),
         (ValueError, "a name of edge attr", lambda: gz.set_attribute(data, "edge_attr", ones)),
         (ValueError, "at least 256MB", lambda: gz.set_attribute(data, "y", [0], memory_limit=9)),

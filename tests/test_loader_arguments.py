@@ -6,6 +6,7 @@ import inspect
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import graphzero as gz
@@ -106,3 +107,35 @@ def test_what_is_no_dataset(dataset, ds):
     for wrong in ([-2], [1.5], "ab", {("paper", "cites", "paper"): [3]}):
         with pytest.raises(ValueError, match="fanout"):
             gz.NeighborLoader(ds, wrong)
+
+
+NODE_LOADERS = {
+    "NeighborLoader": lambda ds, nodes: gz.NeighborLoader(ds, [2], nodes),
+    "NeighborDataset": lambda ds, nodes: gz.NeighborDataset(ds, nodes, [2]),
+    "WalkLoader": lambda ds, nodes: gz.WalkLoader(ds, walk_length=2, context_size=2, seeds=nodes),
+    "SubgraphLoader": lambda ds, nodes: gz.SubgraphLoader(ds, [[0, 1], nodes]),
+    "pyg.NeighborLoader": lambda ds, nodes: pyg().NeighborLoader(ds, [2], nodes),
+    "ShaDow": lambda ds, nodes: pyg().ShaDowKHopSampler(ds, 1, 2, node_idx=nodes),
+}
+
+
+def pyg():
+    pytest.importorskip("torch_geometric")
+    return pytest.importorskip("graphzero.pyg")
+
+
+@pytest.mark.parametrize("name", NODE_LOADERS)
+@pytest.mark.parametrize("dtype", ["uint8", "int64"])
+def test_a_mask_of_integers_is_no_list_of_nodes(tmp_path, name, dtype):
+    with gz.build(tmp_path, [[0, 1], [1, 2], [2, 0]], neighbors="both") as ds:
+        with pytest.raises(ValueError, match="looks like a mask of integers"):
+            NODE_LOADERS[name](ds, torch.from_numpy(np.array([1, 0, 1], dtype)))
+        NODE_LOADERS[name](ds, np.array([1, 0], dtype))
+
+
+def test_a_mask_of_integers_of_a_node_type(tmp_path):
+    nodes = {"a": {"num_nodes": 3}, "b": {"num_nodes": 2}}
+    with gz.build(tmp_path, nodes=nodes, edges={("a", "to", "b"): [[0, 1], [1, 1], [2, 0]]}) as ds:
+        with pytest.raises(ValueError, match="looks like a mask of integers"):
+            gz.NeighborLoader(ds, [2], ("a", [0, 0, 1]))
+        gz.NeighborLoader(ds, [2], ("b", [1, 0]))  # both nodes

@@ -65,7 +65,7 @@ from graphzero.store.manifest import (
     SampledBy,
     read_manifest,
 )
-from graphzero.units import available_processors, parse_size
+from graphzero.units import available_processors, parse_size, refuse_mask
 
 Array = npt.NDArray[Any]
 _CHUNK = 1 << 20
@@ -907,6 +907,8 @@ def removed_edges(value: Any, num_edges: int | None = None) -> Array:
         )
     if is_mask and num_edges not in (None, len(given)):
         raise ValueError(f"remove_edges is a mask of {len(given)} values for {num_edges} edges")
+    if not is_mask and num_edges is not None:
+        refuse_mask([given], len(given), num_edges, "remove_edges")
     found = np.flatnonzero(given) if is_mask else np.unique(given.astype(np.int64))
     for bad in found[(found < 0) | (found >= (1 << 62 if num_edges is None else num_edges))][:1]:
         raise IndexError(f"remove_edges: edge {bad} is out of range for {num_edges} edges")

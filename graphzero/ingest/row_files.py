@@ -21,6 +21,7 @@ from graphzero.ingest.sort import BlockFile, TempColumn, block_bytes, temp_array
 from graphzero.ingest.sources.table import require_whole
 from graphzero.ingest.stored import StoredGraph, open_stored_graph
 from graphzero.store.format import FLAG_VECTOR, FileWriter, Header, id_dtype, layout, sealed_file
+from graphzero.units import refuse_mask
 
 Array = npt.NDArray[Any]
 # From positions in the edge list to those of stored edges, in some memory, for a split of a name.
@@ -371,13 +372,6 @@ def _split_ids(value: Any, split: str, name: str, count: int, of: str) -> Iterat
     is_mask = rows.dtype == np.bool_
     if is_mask and rows.count() != count:
         raise ValueError(f"{shown} is a mask of {rows.count()} values for {count} {of}s")
-    # Records of text would be read twice to be counted.
-    if (
-        not is_mask
-        and 2 < count == rows.table.num_records
-        and all(part.min() >= 0 and part.max() <= 1 for _, part in rows.chunks(_CHUNK))
-    ):
-        raise ValueError(f"{shown} looks like a mask of integers: convert it to bool")
     for positions, part in rows.chunks(_CHUNK):
         yield positions[part[:, 0]] if is_mask else part[:, 0]
 
@@ -433,6 +427,8 @@ def write_split(
                 f"{count} {of}s"
             )
         nodes.append(ids)
+    pieces = (nodes.read(at, min(at + _CHUNK, count)) for at in range(0, count, _CHUNK))
+    refuse_mask(pieces, len(nodes), count, split)
     if remap is not None:
         nodes = remap(nodes, memory, split)
     size = len(nodes)

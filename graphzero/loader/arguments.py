@@ -21,7 +21,7 @@ from graphzero.sampling.sampler import SamplingOptions
 from graphzero.store.free_memory import available_memory
 from graphzero.store.manifest import EDGES, NODES, EdgeType
 from graphzero.store.tuning_file import TUNING_NAME
-from graphzero.units import format_bytes
+from graphzero.units import format_bytes, refuse_mask
 
 
 def as_array(values: Any) -> npt.NDArray[Any]:
@@ -171,7 +171,9 @@ def as_seed_nodes(nodes: Any, dataset: Dataset) -> tuple[str, IdArray, bool]:
         chosen = store.splits[chosen]
     array, shape = as_array(chosen), (store.num_nodes,)
     if array.dtype != np.bool_:
-        return kind, as_ids(array, store.num_nodes, "seeds").copy(), False
+        ids = as_ids(array, store.num_nodes, "seeds").copy()
+        refuse_mask([ids], len(ids), store.num_nodes, "the list of seeds")
+        return kind, ids, False
     if array.shape != shape:
         raise ValueError(f"a seed mask must have shape {shape}, not {array.shape}")
     return kind, np.flatnonzero(array), True

@@ -18,6 +18,7 @@ from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.neighbor_loader import SeedLoader
 from graphzero.sampling.sampler import HopReadAhead
 from graphzero.store.manifest import NODES
+from graphzero.units import refuse_mask
 
 
 class SubgraphDataset(SeedDataset):
@@ -76,6 +77,8 @@ class _ListedSets(SubgraphDataset):
         arrays = [
             as_ids(as_array(ids), dataset.num_nodes, f"sets[{i}]") for i, ids in enumerate(sets)
         ]
+        for i, ids in enumerate(arrays):
+            refuse_mask([ids], len(ids), dataset.num_nodes, f"sets[{i}]")
         self._ids = np.concatenate([np.empty(0, np.int64), *arrays])
         self._ends = np.cumsum([0, *map(len, arrays)])
         super().__init__(dataset, len(arrays), **options)
