@@ -118,7 +118,8 @@ def build(
     drop_self_loops, reverse : bool or dict
         Whether to leave out self-loops; whether the edge list has the targets first.
     feature_dtype : dtype-like, optional
-        To store features in, such as "float16" or "bfloat16".
+        To store features in, such as "float16" or "bfloat16". Default: float32 for those of tables,
+        the dtype of an array.
     edge_attrs : list of str, or dict of str to column, optional
         Columns of the edge list that become attributes; an empty list for none, without a warning.
     id_column : str, int or False, optional
@@ -243,7 +244,7 @@ def set_attribute(
     of : str or tuple, optional
         Of a typed graph: the node type or edge type. Of others, "node", the default, or "edge".
     dtype : dtype-like, optional
-        To store it in, such as "float16".
+        To store it in, such as "float16". Default: as in `build`.
     id_column : str, int or False, optional
         Of a table of nodes, as in `build`.
     memory_limit : int or str

@@ -6,7 +6,7 @@ import numpy as np
 
 EDGES = np.array([[0, 3], [1, 3], [2, 3], [0, 1], [4, 1], [3, 4]])
 AMOUNTS = np.array([7, 8, 9, 10, 11, 12])
-RATES = np.array([0.5, 1.5, 2.5, 3.5, 4.5, 5.5], np.float32)
+RATES = np.array([0.5, 1.5, 2.5, 3.5, 4.5, 5.5])
 TIMES = np.array([60, 50, 40, 30, 20, 10])
 ROWS = np.arange(10, dtype=np.float32).reshape(5, 2)
 

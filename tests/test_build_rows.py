@@ -61,7 +61,7 @@ def test_missing_rows_are_zeros_with_a_warning(tmp_path: Path, order: str) -> No
     [
         ("label\n0\n2\n1\n-1\n0\n", [0, 2, 1, -1, 0], 3),
         ("id,label\n4,1\n0,5\n1,0\n2,0\n3,0\n", [5, 0, 0, 0, 1], 6),
-        ("0.5\n1\n2\n3\n4\n", np.array([0.5, 1, 2, 3, 4], np.float32), None),
+        ("0.5\n1\n2\n3\n4\n", np.array([0.5, 1, 2, 3, 4]), None),
         ("-1\n" * 5, [-1] * 5, None),
         ("id,a,b\n4,1,0\n0,0,1\n1,0,0\n2,0,0\n3,0,0\n",
          [[0, 1], [0, 0], [0, 0], [0, 0], [1, 0]], None),

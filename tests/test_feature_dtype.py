@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import files
 import numpy as np
+import pyarrow as pa
 import pytest
 
+pandas = pytest.importorskip("pandas")
 torch = pytest.importorskip("torch")
 
 import numbers_of_dtypes as numbers  # noqa: E402 (it needs torch)
@@ -147,3 +149,49 @@ def test_doubles_are_rounded_once():
     np.testing.assert_array_equal(got, [*wanted, *(-x for x in wanted)])
     half = round_to(np.array([1 + 2.0**-11 + 2.0**-40]), np.dtype(np.float16))
     assert half[0] == np.float16(1 + 2**-10)
+
+
+TIMES = np.array([1500000001.5, 1500000003.0, 0.5])
+LOOP = np.array([[0, 1], [1, 2], [2, 0]])
+TABLES = {
+    "csv": lambda path, table: (pandas.DataFrame(table).to_csv(path, index=False), path)[1],
+    "parquet": lambda path, table: (pandas.DataFrame(table).to_parquet(path), path)[1],
+    "pandas": lambda path, table: pandas.DataFrame(table),
+    "arrow": lambda path, table: pa.table(table),
+    "sources": lambda path, table: [gz.Source(pa.table(table))],
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize(("dtype", "stored"), [(None, np.float32), ("float64", np.float64)])
+def test_features_of_every_table_are_float32_unless_they_are_to_be_wider(
+    tmp_path, kind, dtype, stored
+):
+    def rows(*ids):
+        table = {"id": ids, "a": TIMES[: len(ids)], "b": [7] * len(ids)}
+        return TABLES[kind](tmp_path / f"x{ids[0]}.{kind}", table)
+
+    gz.build(tmp_path / "d", LOOP, rows(0, 1, 2), feature_dtype=dtype).close()
+    with gz.append(tmp_path / "d", nodes={"x": rows(3, 4)}) as ds:
+        assert ds.features.dtype == stored
+        assert ds.features.gather([0, 1, 3, 4])[:, 0].tolist() == [*TIMES[:2].astype(stored)] * 2
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_other_numbers_of_every_table_keep_64_bits(tmp_path, kind):
+    def rows(name, column, **more):
+        return TABLES[kind](tmp_path / f"{name}.{kind}", {**more, column: TIMES})
+
+    nodes = {"y": rows("y", "y", id=[0, 1, 2]), "time": rows("t", "t", id=[0, 1, 2])}
+    edges = {"edge_index": LOOP.T, "edge_attr": rows("e", "e"), "at": rows("at", "at")}
+    with gz.build(tmp_path / "d", edges, nodes=nodes) as ds:
+        for store in (ds.labels, ds.attributes["time"], *ds.edge_attributes.values()):
+            assert store.dtype == np.float64
+            assert sorted(store.gather([0, 1, 2])) == sorted(TIMES)
+
+
+def test_arrays_keep_their_dtype(tmp_path):
+    for dtype in (np.float64, np.float16, np.int8):
+        for x in (np.ones((3, 2), dtype), [gz.Source(np.ones((3, 2), dtype))]):
+            with gz.build(tmp_path, LOOP, x) as ds:
+                assert ds.features.dtype == dtype

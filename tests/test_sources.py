@@ -335,8 +335,8 @@ def test_pandas(tmp_path: Path, refused: Any) -> None:
     late = pd.DataFrame({"id": range(2000), "a": pd.Series([7] * 1999 + [1.5], dtype=object)})
     refused("cannot be read: .*1.5", PAIRS, late)
     whole = x.assign(a=pd.Series([3, 1, 2, 0], dtype=object))
-    build_dataset(tmp_path / "whole", PAIRS, whole)
-    assert read_file(tmp_path / "whole" / "features.gd")[1]["rows"].dtype == np.int64
+    build_dataset(tmp_path / "whole", PAIRS, labels=whole)
+    assert read_file(tmp_path / "whole" / "labels.gd")[1]["rows"].dtype == np.int64
     build_dataset(tmp_path / "nan", PAIRS, x.assign(a=[1, np.nan, 3, 4]))  # a number
     assert np.isnan(read_file(tmp_path / "nan" / "features.gd")[1]["rows"]).sum() == 1
 

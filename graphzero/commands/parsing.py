@@ -178,7 +178,8 @@ def add_storage_options(parser: argparse.ArgumentParser) -> None:
         "--feature-dtype",
         choices=[dtype_name(dtype) for dtype in DTYPES.values() if dtype.kind != "b"],
         metavar="DTYPE",
-        help="dtype to store features in, such as float16 or bfloat16 (default: that of the input)",
+        help="dtype to store features in, such as float16 or bfloat16 (default: float32 for "
+        "tables, else that of the input)",
     )
     add_option(parser, "--edge-ids", "store each edge's position in the edge list")
 

@@ -35,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--split NAME=FILE", "node ids, or positions of edges", dest="splits", **pairs)
     add("--drop-attribute NAME", "may be repeated", dest="drop_attributes", **several)
     add("--drop-split NAME", "may be repeated", dest="drop_splits", **several)
-    add("--dtype DTYPE", "to store attributes in, such as float16 (default: that of the input)")
+    add("--dtype DTYPE", "to store attributes in, such as float16 (default: as of graphzero build)")
     text = "node ids in tables, by name or position; 'none' if they are in the order of the nodes"
     add("--id-column COL", text, type=as_column_or_none)
     add("--memory-limit SIZE", "memory to use", default="2GB")

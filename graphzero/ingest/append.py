@@ -401,8 +401,11 @@ class _Append:
         self._require_equal(given, table.attributes)
         rows, counts = {}, set() if count is None else {checked_count(count)}
         for attribute, value in given.items():
-            one = graph_input.open_node_attribute(value, attribute, None, maps_ids=is_mapped)
-            one = self._as_stored(one, table.attributes[attribute], table.num_nodes)
+            entry, dtype = table.attributes[attribute], None
+            if attribute == "x":  # a table's become float32, where nothing else is stored
+                dtype = open_stored_array(entry.resolve(self.folder), table.num_nodes).dtype
+            one = graph_input.open_node_attribute(value, attribute, dtype, maps_ids=is_mapped)
+            one = self._as_stored(one, entry, table.num_nodes)
             rows[attribute] = one
             if not is_mapped:
                 counts.add(one.count() - (0 if one.in_order else table.num_nodes))

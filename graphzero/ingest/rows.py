@@ -39,7 +39,6 @@ Array = npt.NDArray[Any]
 _COUNT_ROWS = 1 << 16
 _MOST_DIMS = 31  # of an array of rows: what `FeatureStore` opens
 _PIECE = 1 << 16  # numbers that are converted in one step
-_FLOATS = ("x", "edge_attr")  # as which text is parsed, also where it has integers
 
 
 class Rows:
@@ -334,10 +333,16 @@ def open_attribute(
         If a file cannot be read.
     """
     label = label or f"{of} attribute {name!r}"
-    if isinstance(value, list | tuple) and any(isinstance(one, Source) for one in value):
+    are_sources = isinstance(value, list | tuple) and any(isinstance(one, Source) for one in value)
+    parts = value if are_sources else [value]
+    # Models compute in float32, whatever a table has; who makes an array chooses its dtype.
+    if name == "x" and dtype is None and any(is_table(as_source(part).value) for part in parts):
+        dtype = np.dtype(np.float32)
+    if are_sources:
         how: Any = {"of": of, "label": label, "id_column": id_column, "text_ids": text_ids}
-        parts = [open_attribute(one, name, dtype, **how) for one in value]
-        return _joined(label, parts, name, dtype)
+        return _joined(
+            label, [open_attribute(part, name, dtype, **how) for part in parts], name, dtype
+        )
     source = as_source(value)
     with_columns = is_table(source.value)
     source.check_options(FOR_NODES if of == "node" else FOR_VALUES, label, is_table=with_columns)
@@ -544,13 +549,13 @@ def _is_list(table: Table) -> bool:
 def _parsed_as(
     table: Table, found: ValueColumns, name: str, dtype: np.dtype[Any] | None
 ) -> npt.DTypeLike:
-    """Dtype to parse text as, so that values are rounded only once."""
+    """Dtype to parse text as, so that values are rounded only once, if at all."""
     if dtype is not None:
         return np.int64 if dtype.kind in "iu" else np.float32 if dtype == np.float32 else np.float64
     first = table.first_record or ()
     cells = [first[index] for index in found.values if index < len(first)]
     fractions = any(is_number(cell) and not cell.strip(" -").isdigit() for cell in cells)
-    return np.float32 if fractions or name in _FLOATS else np.int64
+    return np.float64 if fractions or name == "edge_attr" else np.int64
 
 
 def rows_of_table(
@@ -558,7 +563,7 @@ def rows_of_table(
 ) -> Rows:
     """The values of some columns: text is parsed, other values are those of their own dtype.
 
-    Without a dtype, the first record of text decides between two, but for features.
+    Without a dtype, the first record of text decides between two of 64 bits.
     """
     if table.dtypes is None:
         kinds = [np.dtype(_parsed_as(table, found, name, dtype))] * len(found.values)
