@@ -274,3 +274,61 @@ def test_the_command_has_the_same_options(
     assert "edge_attrs=amount,rate; in-neighbours" in capfd.readouterr().out
     with gz.open(tmp_path / "d") as ds:
         check_edge_values(ds, amount=AMOUNTS, rate=RATES)
+
+
+# --- names that say nothing
+
+
+def of_two(first: str, second: str) -> pa.Table:
+    return pa.table({first: EDGES[:, 0], second: EDGES[:, 1]})
+
+
+def bought(table: Any) -> dict[str, Any]:
+    nodes = {"user": {"num_nodes": 5}, "item": {"num_nodes": 5}}
+    return {"nodes": nodes, "edges": {("user", "buys", "item"): table}}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"edges": of_two("user", "item")}, "from 'user' to 'item', and ids in both .* typed"),
+        ({"edges": of_two("citing", "cited"), "reverse": True}, "from 'cited' to 'citing'"),
+        ({"edges": iter([of_two("cited", "citing")])}, "src='citing', dst='cited' reverses"),
+        (bought(of_two("item", "user")), "'buys', .* src='user', dst='item' reverses it"),
+    ],
+)
+def test_two_columns_that_are_taken_in_order_are_named(tmp_path: Path, options, message) -> None:
+    with pytest.warns(UserWarning, match=message) as told:
+        gz.build(tmp_path / "d", **options).close()
+    assert [each.filename for each in told] == [__file__]
+
+
+def test_two_columns_that_join_stored_edges_are_named(tmp_path: Path) -> None:
+    gz.build(tmp_path, of_two("src", "dst")).close()
+    with pytest.warns(UserWarning, match="from 'user' to 'item'"):
+        gz.append(tmp_path, of_two("user", "item")).close()
+
+
+def test_the_command_names_two_columns_that_are_taken_in_order(tmp_path: Path, capfd) -> None:
+    path = write_csv(tmp_path / "e.csv", "user,item", *EDGES.T)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        assert run("build", tmp_path / "d", "--edges", path) == 0
+    assert "warning: " in (err := capfd.readouterr().err)
+    assert "from 'user' to 'item'" in err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"edges": of_two("dst", "src")},
+        {"edges": of_two("node_1", "node_2")},
+        {"edges": of_two("user", "item"), "src": 0, "dst": 1},
+        {"edges": EDGES},
+        bought(of_two("user_id", "item")),
+        bought(of_two("item", "user")) | {"reverse": True},
+        bought(gz.Source(of_two("who", "what"), src="who", dst="what")),
+    ],
+)
+def test_names_that_say_the_direction_give_no_warning(tmp_path: Path, options) -> None:
+    gz.build(tmp_path, **options).close()

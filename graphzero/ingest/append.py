@@ -451,7 +451,7 @@ class _Append:
         changes = table.changes or EdgeChanges()
         merges, drops = changes.num_merged is not None, changes.num_self_loops_dropped is not None
         merging = Merging(merges, drop_self_loops=drops, reverse=changes.reversed)
-        one = graph_input.open_more_edges(content, options, sampled_by, merging)
+        one = graph_input.open_more_edges(key, content, options, sampled_by, merging)
         if unused := one.edges.summary.unused:  # as a build says it
             warnings.warn(unused, UserWarning, stacklevel=user_line())
         self._require_equal(one.attributes, table.attributes)

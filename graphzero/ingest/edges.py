@@ -193,6 +193,8 @@ class EdgeInput:
     with_edge_ids : bool
     shape : (int, int) or None
         Of a matrix: the numbers of its rows and columns.
+    ends : (str, str) or None
+        The names of the columns of source and target, unless the user has chosen these.
     attributes : dict of str to Rows
         Columns that are attributes of the edges.
     weight, time : (str, Rows) or None
@@ -206,6 +208,7 @@ class EdgeInput:
     incoming: bool = False
     with_edge_ids: bool = False
     shape: tuple[int, int] | None = None
+    ends: tuple[str, str] | None = None
     attributes: Mapping[str, Rows] = field(default_factory=dict)
     weight: tuple[str, Rows] | None = None
     time: tuple[str, Rows] | None = None
@@ -266,10 +269,12 @@ def edges_of_table(
             f"{label_of(table.names, twice[0])}; give both src= and dst=, and other columns"
         )
     columns = {role: columns[role] for role in ("src", "dst", _WEIGHT, _TIME) if role in columns}
+    names = table.names if src is None and dst is None else None
     return EdgeInput(
         table,
         tuple(columns.values()),
         _summary(table, columns, attributes, unneeded),
+        ends=None if names is None else (names[source], names[target]),
         attributes={n: column_rows(table, index, n) for n, index in attributes.items()},
     )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,14 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from graphzero.errors import FormatError
+from graphzero.errors import FormatError, user_line
 from graphzero.ingest.edges import EdgeInput, EdgeList, IdBound, open_edges
 from graphzero.ingest.id_map import MappedTable, NodeIds, split_nodes
 from graphzero.ingest.link_split import LinkSplit, link_splits
 from graphzero.ingest.merge import Merging, check_attributes, merge_options
 from graphzero.ingest.options import FOR_EDGES, BuildOptions, Source
 from graphzero.ingest.rows import Rows, check_attribute_name, open_attribute
-from graphzero.ingest.sources.table import MAX_NODES, Column, Table, checked_count, is_scipy
+from graphzero.ingest.sources.table import (
+    MAX_NODES,
+    Column,
+    Table,
+    checked_count,
+    is_scipy,
+    say_direction,
+)
 from graphzero.ingest.sources.tables import is_table
 from graphzero.store.format import as_dtype, dtype_name
 from graphzero.store.manifest import (
@@ -138,6 +146,7 @@ def open_graph_input(options: BuildOptions) -> GraphInput:
     _check_names(*names, nodes, opened)
     edges: dict[EdgeType, EdgeTypeInput] = {}
     for edge_type, (source, rows) in opened.items():
+        _warn_of_ends(edge_type, source, wanted[edge_type].reverse)
         with naming(edge_type):
             neighbors = nodes[edge_type[0] if options.neighbors != "out" else edge_type[2]]
             sampled_by = _sampled_by(source, rows, neighbors.attributes, *names)
@@ -344,11 +353,35 @@ def _open_edges(content: Any, options: BuildOptions) -> tuple[EdgeInput, dict[st
     return source, {**rows, **source.attributes}
 
 
+def _warn_of_ends(edge_type: EdgeType, source: EdgeInput, is_reversed: bool) -> None:
+    """Warns of two columns that are taken in order because their names do not say what they are."""
+    types = edge_type[::-2] if is_reversed else edge_type[::2]
+    if source.ends is None or say_direction(source.ends, types):
+        return
+    first, second = source.ends
+    start, end = source.ends[::-1] if is_reversed else source.ends
+    where, merged = f"edge type {edge_type}: ", ""
+    if edge_type == EDGES:
+        where, merged = "", ", and ids in both are of the same nodes (else build a typed graph)"
+    warnings.warn(
+        f"{where}{source.table.name} has the columns {first!r} and {second!r}, whose names are not "
+        f"recognised: edges go from {start!r} to {end!r}{merged}. src={first!r}, dst={second!r} "
+        f"confirms it, and src={second!r}, dst={first!r} reverses it",
+        UserWarning,
+        stacklevel=user_line(),
+    )
+
+
 def open_more_edges(
-    content: Any, options: BuildOptions, sampled_by: SampledBy, merging: Merging
+    edge_type: EdgeType,
+    content: Any,
+    options: BuildOptions,
+    sampled_by: SampledBy,
+    merging: Merging,
 ) -> EdgeTypeInput:
     """Edges that join those of a type, which are sampled by these attributes."""
     source, rows = _open_edges(content, options)
+    _warn_of_ends(edge_type, source, merging.reverse)
     return _edges_of_type(source, rows, {}, sampled_by, merging)
 
 

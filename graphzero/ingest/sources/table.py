@@ -127,13 +127,15 @@ _BASES = (
     ("from", "to"),
     ("head", "tail"),
 )
+_SUFFIXES = ("", "id", "node", "nodeid")
 # Each convention: the name of sources and that of targets. Names of two conventions are not mixed.
 END_PAIRS = (
-    *((s + suffix, t + suffix) for suffix in ("", "id", "node", "nodeid") for s, t in _BASES),
+    *((s + suffix, t + suffix) for suffix in _SUFFIXES for s, t in _BASES),
     ("u", "v"),
 )
 WEIGHTS = frozenset(["weight", "weights", "edgeweight", "edgeweights"])
 TIMES = frozenset(["timestamp", "timestamps", "time", "times", "ts", "edgetime", "edgetimestamp"])
+LABELS = frozenset(["label", "labels", "y", "target", "targets", "class"])
 IDS = frozenset(["id", "nodeid", "node", "nid", "vertex", "vertexid"])
 
 _SOURCES = frozenset(pair[0] for pair in END_PAIRS)
@@ -207,6 +209,18 @@ def _fit_in_order(names: Sequence[str]) -> bool:
     normal = [_normal(name) for name in names]
     odd = unnamed_columns(names) or known & set(normal) or normal[0] == normal[1]
     return not odd and not _descends(*names)
+
+
+def say_direction(names: Sequence[str], types: Sequence[str]) -> bool:
+    """Whether names of two columns say which has the sources: as a pair that is recognised, by
+    numbers or letters (a, b), or as the node types of the edges.
+    """
+    of_types = [{_normal(name + suffix) for suffix in _SUFFIXES} for name in types]
+    return (
+        is_source_name(names[0])
+        or _descends(names[1], names[0])
+        or all(_normal(name) in known for name, known in zip(names, of_types, strict=True))
+    )
 
 
 def find_ends(table: Table) -> tuple[int, int]:
