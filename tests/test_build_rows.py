@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphzero.ingest import build_dataset, row_files
+import graphzero as gz
+from graphzero.ingest import build_dataset, row_files, stored
 from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.options import Progress, WriteOptions
 from graphzero.ingest.row_files import write_rows
@@ -135,3 +136,72 @@ def test_rows_of_a_file_in_one_pass_in_several_and_in_blocks(
         build_dataset(tmp_path / "d", edges, tmp_path / "x.npy")
         written.append((tmp_path / "d" / "features.gd").read_bytes())
     assert written[0] == written[1] == written[2]
+
+
+# --- labels among the features
+
+CLASSES, POSITIONS = np.arange(40) % 4, np.arange(40)
+NUMBERS = np.random.default_rng(0).random((40, 2), np.float32)
+RING = np.stack([POSITIONS, (POSITIONS + 1) % 40], axis=1)
+
+
+def features(**columns: Any) -> pa.Table:
+    """A table of features, from the last node to the first."""
+    columns = {"id": POSITIONS, "age": NUMBERS[:, 0], **columns}
+    return pa.table({name: values[::-1] for name, values in columns.items()})
+
+
+@pytest.mark.parametrize("name", ["label", "Y", "target", "class"])
+def test_a_column_with_the_name_of_labels_is_no_feature(tmp_path: Path, name: str) -> None:
+    table = features(**{name: NUMBERS[:, 1]})
+    message = rf"column '{name}' is among the features.*columns=\[.*leave that one out"
+    for x in (table, [gz.Source(table)]):
+        with pytest.raises(ValueError, match=message):
+            gz.build(tmp_path, RING, x, CLASSES)
+    gz.build(tmp_path, RING, labels=CLASSES).close()
+    with pytest.raises(ValueError, match=message):
+        gz.set_attribute(tmp_path, "x", table)
+    gz.set_attribute(tmp_path, "x", gz.Source(table, columns=["age", name])).close()
+    gz.build(tmp_path, RING, table).close()  # without labels
+
+
+@pytest.mark.parametrize("order", ["hot", "input"])
+@pytest.mark.parametrize("ids", ["dense", "map"])
+def test_a_column_that_equals_the_labels_is_no_feature(
+    tmp_path: Path, order: str, ids: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored, "_PIECE_BYTES", 100)
+    labels = pa.table({"id": POSITIONS, "team": CLASSES})
+    options: Any = {"order": order, "ids": ids}
+    with pytest.raises(ValueError, match="column 'group' equals the labels in every row"):
+        gz.build(tmp_path, RING, features(group=CLASSES), labels, **options)
+    almost = np.where(POSITIONS == 39, 5, CLASSES)
+    gz.build(tmp_path, RING, features(group=almost), labels, **options).close()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "classes", [CLASSES, CLASSES[:, np.newaxis], np.sqrt(CLASSES), CLASSES > 1]
+)
+def test_an_array_with_the_labels_has_no_features(tmp_path: Path, dtype: str, classes: Any) -> None:
+    x, how = np.hstack([NUMBERS, classes.reshape(-1, 1)]), {"feature_dtype": dtype}
+    of_paper = {"paper": {"x": x, "y": classes}}
+    with pytest.raises(ValueError, match="equals the labels in every row"):
+        gz.build(tmp_path, nodes=of_paper, edges={("paper", "cites", "paper"): RING}, **how)
+    gz.build(tmp_path, RING, x, **how).close()
+    with pytest.raises(ValueError, match="column . of x equals the labels"):
+        gz.set_attribute(tmp_path, "y", classes)
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        (np.zeros((40, 2)), np.zeros(40, int)),
+        (np.eye(40), (POSITIONS == 3).astype(int)),
+        (np.eye(3), [0, 0, 1]),
+        (NUMBERS, NUMBERS),
+        (features(x=NUMBERS[:, 0], y=NUMBERS[:, 1]), CLASSES),
+    ],
+)
+def test_features_that_may_be_as_labels_are(tmp_path: Path, x: Any, y: Any) -> None:
+    gz.build(tmp_path, RING[: len(y)] % len(y), x, y).close()

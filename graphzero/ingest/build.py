@@ -352,13 +352,17 @@ class DatasetWriter:
 
         visits = self.visits.get(name)
         with graph_input.naming(name):
+            attributes = {
+                attribute: write(files.node_rows(name, attribute), rows, attribute == "x")
+                for attribute, rows in self.nodes[name].items()
+            }
+            if "x" in attributes and not self.stored:
+                name_of = self.nodes[name]["x"].column_name
+                stored.refuse_labels(folder, attributes, order.num_nodes, name_of)
             return replace(
                 self.manifest.nodes[name],
                 ids=ids,
-                attributes={
-                    attribute: write(files.node_rows(name, attribute), rows, attribute == "x")
-                    for attribute, rows in self.nodes[name].items()
-                },
+                attributes=attributes,
                 visits=None if visits is None else write(files.of_nodes(name, "visits"), visits),
             )
 

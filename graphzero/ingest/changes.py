@@ -278,7 +278,7 @@ class _Change:
         order = stored_orders(self.folder, self.manifest)[key]
         for name, value in self.changes.attributes.items():
             self._check_name(name, "node")
-            rows = self._open_nodes(name, value, order, ids)
+            rows = self._open_nodes(name, value, order, ids, has_labels="y" in attributes)
             if name == "y":
                 num_classes = count_classes(rows)
             renumbered = None if order.node_ids is None else order
@@ -295,19 +295,28 @@ class _Change:
                 progress=self.options.progress,
             )
             attributes[name] = self._add(file)
+        if {"x", "y"} & self.changes.attributes.keys():
+            stored.refuse_labels(self.folder, attributes, table.num_nodes)
         for name, value in self.changes.splits.items():
             nodes = value if ids is None else split_nodes(value, ids, name)
             splits[name] = self._split(key, name, nodes, table.num_nodes, "node")
         return replace(table, attributes=attributes, splits=splits, num_classes=num_classes)
 
-    def _open_nodes(self, name: str, value: Any, order: NodeOrder, ids: NodeIds | None) -> Rows:
+    def _open_nodes(
+        self, name: str, value: Any, order: NodeOrder, ids: NodeIds | None, *, has_labels: bool
+    ) -> Rows:
         """The rows of an attribute, one for each node."""
         path = getattr(value, "path", value)  # of a FeatureStore
         if isinstance(path, str | os.PathLike) and os.fspath(path).endswith(".gd"):
             rows, dtype = stored.open_stored_rows(Path(path), order), self.changes.dtype
             return rows if dtype is None else rows.converted(dtype)
         rows = open_node_attribute(
-            value, name, self.changes.dtype, id_column=self.changes.id_column, maps_ids=bool(ids)
+            value,
+            name,
+            self.changes.dtype,
+            id_column=self.changes.id_column,
+            maps_ids=bool(ids),
+            has_labels=has_labels and name == "x",
         )
         if ids is not None:
             rows = mapped_rows(rows, ids)

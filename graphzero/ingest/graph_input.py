@@ -261,6 +261,7 @@ def _open_nodes(
             label=labels.get(attribute, ""),
             id_column=options.id_column,
             maps_ids=options.maps_ids,
+            has_labels=attribute == "x" and content.get("y") is not None,
         )
     if "x" in found and "y" in found:
         _check_labels(content, found["x"], found["y"])
@@ -288,10 +289,11 @@ def open_node_attribute(
     label: str = "",
     id_column: Any = None,
     maps_ids: bool,
+    has_labels: bool = False,
 ) -> Rows:
     """A named attribute of nodes, whose rows have ids where ids are mapped."""
     check_attribute_name(attribute, "node")
-    how = {"label": label, "id_column": id_column, "text_ids": maps_ids}
+    how = {"label": label, "id_column": id_column, "text_ids": maps_ids, "has_labels": has_labels}
     rows = open_attribute(value, attribute, dtype, of="node", **how)
     if maps_ids and rows.in_order:
         raise ValueError(

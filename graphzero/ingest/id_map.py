@@ -365,7 +365,7 @@ class MappedTable(Table):
     """
 
     def __init__(self, table: Table, ids: Mapping[int, NodeIds]) -> None:
-        self.name = table.name
+        self.name, self.names = table.name, table.names
         self.width = table.width
         self.num_records = table.num_records
         self._table = table

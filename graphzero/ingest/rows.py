@@ -17,6 +17,7 @@ from graphzero.ingest.options import FOR_NODES, FOR_VALUES, Source, as_source
 from graphzero.ingest.sources.arrays import known_names, open_array
 from graphzero.ingest.sources.table import (
     IDS,
+    LABELS,
     ArrayTable,
     Chunk,
     Column,
@@ -38,6 +39,10 @@ from graphzero.store.format import BFLOAT16, dtype_name
 Array = npt.NDArray[Any]
 _COUNT_ROWS = 1 << 16
 _MOST_DIMS = 31  # of an array of rows: what `FeatureStore` opens
+WITHOUT_LABELS = (
+    "Name the columns that are features, features=gz.Source(..., columns=['age', 'height']), or "
+    "leave that one out of the table or the array"
+)
 _PIECE = 1 << 16  # numbers that are converted in one step
 
 
@@ -156,6 +161,12 @@ class Rows:
             return None
         array: Array = self.table.columns[self._values[0].index]
         return array if array.flags.c_contiguous else None
+
+    def column_name(self, at: int) -> str:
+        """What messages call one of the numbers of a row."""
+        has_names = self.table.names is not None and len(self._values) == self.width
+        name = label_of(self.table.names, self._values[at].index) if has_names else ""
+        return f"{self.name}, column {name!r}" if name else f"{self.name}, column {at}"
 
     def with_ids(self, table: Table, count: int, user_id: Callable[[int], str]) -> Rows:
         """The same rows of a table that has node numbers in place of the user's ids."""
@@ -320,10 +331,12 @@ def open_attribute(
     label: str = "",
     id_column: Any = None,
     text_ids: bool = False,
+    has_labels: bool = False,
 ) -> Rows:
     """A named attribute of nodes or edges, in another dtype if one is given.
 
-    `label` is what messages call it; `id_column` and `text_ids` are those of the build.
+    `label` is what messages call it; `id_column` and `text_ids` are those of the build. With
+    `has_labels`, labels stand beside it, and no column may have their name.
 
     Raises
     ------
@@ -340,6 +353,7 @@ def open_attribute(
         dtype = np.dtype(np.float32)
     if are_sources:
         how: Any = {"of": of, "label": label, "id_column": id_column, "text_ids": text_ids}
+        how["has_labels"] = has_labels
         return _joined(
             label, [open_attribute(part, name, dtype, **how) for part in parts], name, dtype
         )
@@ -361,7 +375,10 @@ def open_attribute(
             f"{table.name} has one column: features are a node id and their values; "
             f"id_column=False says that they are in the order of the nodes, without ids"
         )
-    return rows_of_table(table, _columns_of(table, source, of), name, dtype)
+    found = _columns_of(table, source, of)
+    if has_labels and source.columns is None:
+        _refuse_names_of_labels(table, found.values)
+    return rows_of_table(table, found, name, dtype)
 
 
 class _PickedTable(Table):
@@ -509,6 +526,17 @@ def _check_names(table: Table, values: Sequence[int], of: Kind) -> None:
             f"{table.name} has {columns_of(table)}, and {label_of(names, odd[0])!r} is probably an "
             f"index, ids or a partition: columns={[places[i] for i in values if i not in odd]} "
             f"says which columns are values; of nodes, id_column= says which has the ids"
+        )
+
+
+def _refuse_names_of_labels(table: Table, values: Sequence[int]) -> None:
+    """Refuses features with the name of labels, but for coordinates x and y."""
+    shown = [(table.names or ())[index] for index in values] if table.names else []
+    is_coordinate = bool(find_known(shown, frozenset(["x"])))
+    for at in find_known(shown, LABELS - {"y"} if is_coordinate else LABELS):
+        raise ValueError(
+            f"{table.name}: column {shown[at]!r} is among the features, and labels are given, "
+            f"too: a model would read them instead of learning them. {WITHOUT_LABELS}"
         )
 
 

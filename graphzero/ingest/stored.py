@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from graphzero.errors import FormatError
 from graphzero.ingest.edges import EdgeList, Read, ReadColumn
 from graphzero.ingest.lists import NodeOrder
-from graphzero.ingest.rows import Rows, rows_of_array
+from graphzero.ingest.rows import WITHOUT_LABELS, Rows, as_numbers, round_to, rows_of_array
 from graphzero.ingest.sources.table import MAX_NODES, require_whole
 from graphzero.store.format import (
     DTYPES,
@@ -25,8 +26,11 @@ from graphzero.store.format import (
     Header,
     read_header,
 )
+from graphzero.store.manifest import FileEntry
 
 _CHUNK = 1 << 16
+_PIECE_BYTES = 1 << 20  # of features that are compared with labels at once
+_SURPRISING = 16  # bits: random features have the labels in one of 2^16 datasets
 
 Array = npt.NDArray[Any]
 
@@ -242,3 +246,56 @@ def open_stored_rows(path: Path, order: NodeOrder) -> Rows:
     ):
         raise FormatError(f"{path} has another order than the graph: build the dataset again")
     return open_stored_array(path, order.num_nodes, order.node_ids)
+
+
+def refuse_labels(
+    folder: Path,
+    attributes: Mapping[str, FileEntry],
+    num_nodes: int,
+    name_of: Callable[[int], str] = "column {} of x".format,
+) -> None:
+    """Refuses features of which a column has the label of every node.
+
+    They are read up to the first piece in which no column has the labels. Labels that a column may
+    have by chance, such as equal ones or very few, are not looked at.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+    attributes : mapping of str to FileEntry
+        Of the nodes of a type, sealed: all in one order.
+    num_nodes : int
+    name_of : callable
+        The name of a column, by its position.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not {"x", "y"} <= attributes.keys():
+        return
+    features, labels = (
+        open_stored_array(attributes[name].resolve(folder), num_nodes) for name in ("x", "y")
+    )
+    if labels.width > 1:
+        return
+    columns = np.arange(features.width)
+    step = max(1, _PIECE_BYTES // (features.width * features.dtype.itemsize))
+    for (_, rows), (_, values) in zip(features.chunks(step), labels.chunks(step), strict=True):
+        wanted = as_numbers(values)
+        if features.dtype.kind not in "iub":
+            wanted = as_numbers(round_to(wanted, features.dtype))
+        some = as_numbers(rows[:, columns])
+        is_equal = (some == wanted) | ((some != some) & (wanted != wanted))
+        columns = columns[is_equal.all(axis=0)]
+        if not len(columns):
+            return
+    step = -(-num_nodes // _CHUNK)
+    sample = [as_numbers(values[:, 0])[::step] for _, values in labels.chunks(_CHUNK)]
+    _, counts = np.unique(np.concatenate(sample), return_counts=True)
+    bits = -float(np.sum(counts * np.log2(counts / counts.sum())))
+    if bits >= _SURPRISING + math.log2(features.width):
+        raise ValueError(
+            f"{name_of(int(columns[0]))} equals the labels in every row: a model would read them "
+            f"instead of learning them. {WITHOUT_LABELS}"
+        )
