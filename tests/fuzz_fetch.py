@@ -28,7 +28,7 @@ from urllib.parse import unquote
 
 import graphzero as gz
 from graphzero.store import format as gz_format
-from graphzero.store import remote
+from graphzero.store import remote_files
 
 SECONDS, RSS_KB, MEMORY_IS_FULL, MOST_FAULTS = 60, 300_000, 3, 30
 MANIFEST = "dataset.json"
@@ -289,7 +289,7 @@ def attempt(url: str, folder: Path) -> Iterator[str]:
 
 def main(url: str, base: Path, first: int, count: int) -> None:
     warnings.simplefilter("ignore")  # an earlier copy serves
-    remote._FIRST_PAUSE = 0.001
+    remote_files.FIRST_PAUSE = 0.001
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))
     resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
     for number in range(first, count + 1):

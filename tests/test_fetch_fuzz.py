@@ -1,4 +1,7 @@
-"""Fetching and opening thousands of mutated datasets: see `fuzz_fetch`."""
+"""Fetching and opening thousands of mutated datasets: see `fuzz_fetch`.
+
+GRAPHZERO_FUZZ_CASES is another number of cases.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ import graphzero as gz
 
 pytest.importorskip("aiohttp")
 pytestmark = [
+    pytest.mark.timeout(3600),
     pytest.mark.no_asan,  # what is tested is Python
     pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc"),
 ]

@@ -17,6 +17,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.ingest.options import Source
+from graphzero.ingest.rows import open_attribute
 from graphzero.ingest.sources.arrays import StoredArray, npz_arrays
 from graphzero.ingest.sources.table import pieces_of, reading
 
@@ -50,6 +52,7 @@ _CLASSES_AS_FLOATS = "ogbn-papers100M"
 _SPLITS = {"train": "train", "valid": "val", "test": "test"}  # OGB's names, and ours
 _ATTRIBUTES = {"node_feat": "x", "node_label": "y", "edge_feat": "edge_attr"}
 _LABELS_AT_ONCE = 1 << 18
+_ROWS_AT_ONCE = 1 << 16
 
 Values = dict[str, Any]
 ByType = dict[Any, Values]  # "" in a graph without types
@@ -178,10 +181,19 @@ def _types_with(folder: _Folder, path: Path) -> list[str]:
 def _text_values(folder: Path, of: str) -> Values:
     """Attributes in compressed text: ``node-feat.csv.gz``, ``node_year.csv.gz``."""
     options: Values = {"id_column": False} if of == "node" else {}
-    return {
+    values: Values = {
         _attribute(path.name.removesuffix(".csv.gz")): Source(path, header=False, **options)
         for path in sorted(folder.glob(f"{of}[-_]*.csv.gz"))
     }
+    if "edge_attr" in values:
+        values["edge_attr"] = partial(_in_float32, values["edge_attr"])
+    return values
+
+
+def _in_float32(source: Source) -> Iterator[npt.NDArray[Any]]:
+    """The rows of a table of edge features, in the dtype of OGB's reader."""
+    rows = open_attribute(source, "edge_attr", np.dtype(np.float32), of="edge")
+    return (values for _, values in rows.chunks(_ROWS_AT_ONCE))
 
 
 def _binary_graph(folder: _Folder) -> tuple[ByType, ByType]:
