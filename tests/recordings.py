@@ -20,7 +20,7 @@ MB, GB = 10**6, 10**9
 STARTED = "2026-03-02T08:15:30+00:00"
 LAPTOP = {
     "cpu": "AMD Ryzen 7 7840U with Radeon 780M Graphics",
-    **{"cores": 8, "memory": 16 * GB, "system": "Linux 6.12.9 x86_64", "disk_rate": 620e6},
+    **{"cores": 8, "memory": 16 * GB, "system": "Linux 6.12.9 x86_64"},
     **{"disk": "Samsung SSD 990 PRO 1TB", "file_system": "ext4", "torch": "2.13.0"},
 }
 OPTIONS = {"num_workers": "4", "num_threads": "1", "io": "resident prefix of 1.6 GB, lookahead 4"}
@@ -181,7 +181,7 @@ def hostile() -> Recording:
         )
         for each in long.readings[:50]
     )
-    environment = {"cpu": HOSTILE, "disk_rate": 1e8, **texts}
+    environment = {"cpu": HOSTILE, **texts}
     long = replace(long, command=("python", "-c", HOSTILE), started=HOSTILE, options=texts)
     return replace(long, environment=environment, files=files, readings=readings)
 

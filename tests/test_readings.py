@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
 import shutil
@@ -10,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,19 +25,15 @@ from graphzero.report import readings
 from graphzero.report.readings import (
     device_bytes,
     mapped_files,
+    mount_of,
     read_environment,
     read_files,
     read_group,
     read_processes,
+    this_machine,
 )
 from graphzero.report.recording import GroupReading
 from graphzero.store import mapped_file as residency
-from graphzero.store.tuning_file import (
-    TUNING_NAME,
-    mount_of,
-    this_machine,
-    tuning_content,
-)
 
 pytestmark = pytest.mark.no_asan  # pure Python; measures memory, starts processes
 MB = 1 << 20
@@ -312,16 +307,9 @@ def test_the_innermost_mount_counts(monkeypatch):
     assert mount_of("/") is None
 
 
-@pytest.mark.parametrize(("changes", "rate"), [({}, 2e8), ({"cpu": "another"}, None), (None, None)])
-def test_the_environment_has_the_rate_of_the_disk_that_tune_has_measured(tmp_path, changes, rate):
+def test_the_environment_is_the_machine_and_the_versions(tmp_path):
     here = this_machine(tmp_path)
-    if changes is not None:
-        options = {"date": "2026-11-22T10:00:00", "prefetch": {}, "available": 1, "dataset": "x"}
-        measured = {"bytes_per_second": 2e8}
-        found = tuning_content(replace(here, **changes), **options, disk_rate=measured)
-        (tmp_path / TUNING_NAME).write_text(json.dumps(found))
     found = read_environment(tmp_path)
-    assert found["disk_rate"] == rate
     assert {name: found[name] for name in asdict(here)} == asdict(here)
     assert here.cpu
     assert 1 <= here.cores <= psutil.cpu_count()

@@ -19,12 +19,14 @@ import pytest
 from cli_program import run
 
 import graphzero as gz
+from graphzero.commands.parsing import as_prefetch
 from graphzero.report import limited_memory
 from graphzero.report import tune as module
 from graphzero.report.readings import read_files
 from graphzero.report.tune import (
     Trial,
     Workload,
+    as_argument,
     describe,
     drop_files,
     measure,
@@ -32,7 +34,6 @@ from graphzero.report.tune import (
     tune,
 )
 from graphzero.store.atomic import folder_lock
-from graphzero.store.tuning_file import TUNING_NAME
 
 pytestmark = pytest.mark.no_asan  # starts processes with a limit that fits the plain interpreter
 
@@ -89,48 +90,47 @@ def no_trials(monkeypatch):
 # --- the whole
 
 
-def test_the_choice_is_written_shown_and_used(folder, few, tmp_path, capfd):
+def test_the_choice_is_printed_and_nothing_is_written(folder, few, tmp_path, capfd):
     before = _files(folder)
     options = ["--memory-limit", "600MB", "--fanouts", "3,2", "--batch-size", 100]
     assert run("tune", folder, *options, "--budget", 9, "--csv", tmp_path / "t.csv") == 0
     out, err = capfd.readouterr()
-    assert _files(folder) == before | {TUNING_NAME}
-    content = json.loads((folder / TUNING_NAME).read_text())
-    assert content["memory_limit"] == 600_000_000
-    assert content["workload"]["fanouts"] == [3, 2]
-    assert content["workload"]["split"] == "train"
-    assert content["limited_by"]
-    assert "bytes_per_second" in content["disk_rate"]
-    assert {"numpy", "torch", "python"} <= set(content["versions"])
-    assert [trial["round"] for trial in content["trials"]] == [0] * 3 + [1] * 3 + [2] * 3
-    assert all(trial["seconds"] for trial in content["trials"])
-    chosen = gz.Prefetch(**content["prefetch"])
+    assert _files(folder) == before
+    *_, words, heading, argument = out.splitlines()
+    assert heading == "loaders:"
+    chosen = eval(f"dict({argument})", {"gz": gz})["prefetch"]
     assert chosen in SETTINGS
+    assert words == f"graphzero train: --prefetch {describe(chosen)}"
+    assert as_prefetch(words.split()[-1]) == chosen
     assert f"chosen: {describe(chosen)}, " in out
-    used = f"{folder / TUNING_NAME}: loaders of this dataset use it from now on"
-    assert out.splitlines()[-1] == used
+    assert "memory: 600 MB, by " in out
     assert "comparing 3 settings" in err
     assert "round 1, auto:lookahead=1: " in err
     rows = list(csv.DictReader(io.StringIO((tmp_path / "t.csv").read_text())))
     assert len(rows) == 9
     assert {row["strategy"] for row in rows} == {"auto", "pread", "none"}
     assert all(float(row["seconds_per_batch"]) > 0 for row in rows)
-    with gz.open(folder) as ds:
-        assert ds.tuning is not None
-        assert ds.tuning.memory_limit == 600_000_000
 
 
-def test_json_and_another_file(folder, few, no_trials, tmp_path, capfd):
-    before, path = _files(folder), tmp_path / "mine.json"
-    how = ["--out", path, "--split", "all", "--quiet", "--json", "--trials", 4]
-    assert run("tune", folder, "--fanouts", 2, "--batch-size", 2000, *how) == 0
+@pytest.mark.parametrize("setting", [gz.Prefetch(), *settings_to_compare(10**9, 10**9)[3:]])
+def test_a_setting_can_be_copied_into_python_and_into_the_command_line(setting):
+    assert eval(f"dict({as_argument(setting)})", {"gz": gz}) == {"prefetch": setting}
+    assert as_prefetch(describe(setting)) == setting
+
+
+def test_the_result_as_json(folder, few, no_trials, capfd):
+    options = ["--split", "all", "--quiet", "--json", "--trials", 4]
+    assert run("tune", folder, "--fanouts", 2, "--batch-size", 2000, *options) == 0
     out, err = capfd.readouterr()
     assert err == ""
     content = json.loads(out)
-    assert content == json.loads(path.read_text())
-    assert _files(folder) == before
     assert [trial["round"] for trial in content["trials"]] == [0, 0, 0, 1, 1, 2, 2, 3, 3]
-    assert content["workload"]["split"] == "all"
+    assert content["workload"] == {**content["workload"], "split": "all", "fanouts": [2]}
+    assert content["prefetch"] == {"strategy": "auto"}
+    assert (content["memory_limit"], content["limited_by"]) == (None, None)
+    assert "bytes_per_second" in content["disk_rate"]
+    assert {"numpy", "torch", "python"} <= set(content["versions"])
+    assert content["machine"]["cores"] >= 1
 
 
 def test_the_fastest_setting_is_chosen(work, no_trials):
@@ -202,7 +202,6 @@ def test_wrong_options_are_refused_before_any_trial(folder, words, message, monk
     monkeypatch.setattr(limited_memory, "_find", refuse)
     assert run("tune", folder, *words) == 1
     assert message in capfd.readouterr().err
-    assert TUNING_NAME not in _files(folder)
 
 
 # --- one dataset, one measurement
@@ -224,25 +223,9 @@ def test_builds_and_measurements_exclude_each_other(folder, monkeypatch, capfd):
     found = tune(Workload(str(folder)), disk=False, rounds=3, settings=SETTINGS)
     assert found.chosen == SETTINGS[0]
     assert all("another build, conversion or measurement" in error for error in refused)
-    assert TUNING_NAME not in _files(folder)
     build(folder, seed=1)  # the lock has ended
     with folder_lock(folder):
         assert run("tune", folder) == 1
-    assert TUNING_NAME not in _files(folder)
-
-
-def test_files_that_are_replaced_meanwhile_are_not_tuned(folder, few, monkeypatch, tmp_path, capfd):
-    other = build(tmp_path / "other", seed=1)
-
-    def replaced(work, setting, *args, **how):
-        if (other / "features.gd").exists():
-            (other / "features.gd").replace(folder / "features.gd")
-        return _measure(work, setting)
-
-    monkeypatch.setattr(module, "measure", replaced)
-    assert run("tune", folder) == 1
-    assert "were replaced during the trials: tune it again" in capfd.readouterr().err
-    assert TUNING_NAME not in _files(folder)
 
 
 # --- trials
@@ -321,5 +304,4 @@ def test_nothing_is_left_of_a_tuning_that_is_interrupted(folder):
     assert "interrupted" in errors
     _, alive = psutil.wait_procs(below, 10)
     assert not alive
-    assert TUNING_NAME not in _files(folder)
     assert not list(Path("/sys/fs/cgroup").rglob(f"graphzero-{process.pid}-*"))

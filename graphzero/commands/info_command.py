@@ -21,14 +21,12 @@ from graphzero.graph.graph import EdgeTypeGraph, Graph
 from graphzero.graph.stores import EdgeStore, NodeStore
 from graphzero.graph.user_input import NodeTexts
 from graphzero.io.memory import shared_memory_bytes
-from graphzero.io.prefetch import Prefetch, suitable_memory
 from graphzero.packs.pack_file import OPTIONS, Pack, open_parts, source_name
-from graphzero.report.readings import installed_versions, read_group
+from graphzero.report.readings import installed_versions, read_group, this_machine
 from graphzero.store.format import DTYPES, FLAG_TYPED, dtype_name, read_header
 from graphzero.store.free_memory import available_memory
 from graphzero.store.manifest import EdgeChanges, Manifest, read_manifest
 from graphzero.store.mapped_file import resident_bytes
-from graphzero.store.tuning_file import this_machine
 from graphzero.units import format_bytes, print_lines
 
 HELP = "describe a dataset or a file, and how much of it is in the page cache; or this machine"
@@ -100,7 +98,6 @@ def _dataset(path: str, ds: Dataset) -> dict[str, Any]:
         "nodes": [_nodes(store) for store in ds.nodes.values()],
         "edges": [_edges(store, manifest.edges[name].changes) for name, store in ds.edges.items()],
         "visits": None if counted is None else asdict(counted),
-        "tuning": _tuning(ds),
         "files": _files(entry.resolve(Path(path)) for entry in manifest.entries()),
     }
 
@@ -115,29 +112,6 @@ def _joined(manifest: Manifest) -> dict[str, Any]:
         share = joined / max(1, sum(count for count, _ in counts))
         found |= {f"num_{what}": joined, f"share_of_{what}": share}
     return found
-
-
-def _tuning(ds: Dataset) -> dict[str, Any] | None:
-    """The options that were chosen, and why loaders do not use them; None without the file.
-
-    A loader is a far larger process than this one. So the amounts of memory are shown that the
-    options suit, and a loader says whether it has as much.
-    """
-    tuned = ds.any_tuning
-    if tuned is None:
-        return None
-    mismatch = tuned.not_used
-    if not mismatch:
-        try:
-            Prefetch(**tuned.prefetch)
-        except (TypeError, ValueError) as error:
-            mismatch = f"it is corrupt ({error})"
-    least, most = suitable_memory(tuned.available, sum(mapping.size for mapping in ds.mappings))
-    return {
-        **{name: getattr(tuned, name) for name in ("date", "memory_limit", "available")},
-        **{"least_available": least, "most_available": most, "not_used": mismatch or None},
-        "prefetch": tuned.prefetch,
-    }
 
 
 def _nodes(nodes: NodeStore) -> dict[str, Any]:

@@ -73,8 +73,7 @@ def add_training_options(parser: argparse.ArgumentParser, *, epochs: int) -> Non
     add(
         "--prefetch NAME[:KEY=VALUE,...]",
         "how feature rows are read: auto, none, willneed, pread or uring; after a colon, fields of "
-        "graphzero.Prefetch, such as resident=0.25,memory_limit=2GB (default: what 'graphzero "
-        "tune' has found for this dataset on this machine, otherwise auto)",
+        "graphzero.Prefetch, such as resident=0.25,memory_limit=2GB (default: auto)",
     )
     add(
         "--evaluation NAME",

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import json
-import os
 import sys
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from graphzero.commands.parsing import add_batch_options, add_option, ended_by_signals
 from graphzero.graph.dataset import open_dataset
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file
-from graphzero.store.tuning_file import TUNING_NAME, content_of
 from graphzero.units import format_bytes, parse_size, print_lines
 
 if TYPE_CHECKING:
@@ -23,7 +19,7 @@ if TYPE_CHECKING:
 
 HELP = (
     "find the prefetch options that load a dataset's mini-batches fastest on this machine, by "
-    "short trials, and write them beside the dataset, where loaders find them"
+    "short trials, and print them for loaders and for graphzero train"
 )
 EXAMPLES = """\
   graphzero tune data/ --memory-limit 2GB
@@ -67,39 +63,24 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--trials N", "trials of each setting, at least 3", default=3)
     add = partial(add_option, parser.add_argument_group("output files"))
-    add(
-        "--out FILE",
-        f"write the tuning to this file instead of {TUNING_NAME} in the dataset folder, the only "
-        f"place where loaders look for it",
-    )
     add("--csv FILE", "write a row for each trial")
     add_option(parser, "--json", "print the result as JSON")
 
 
-def _require_replaceable(path: Path) -> None:
-    """Refuses to write where there is a file that no `tune` has written, and that is not empty."""
-    try:
-        if path.exists() and path.stat().st_size > 0:
-            content_of(path)
-    except (OSError, ValueError, RecursionError) as error:
-        reason = "graphzero tune did not write this file: rename it, or write to another with --out"
-        raise FileExistsError(errno.EEXIST, reason, os.fspath(path)) from error
-
-
 def run(args: argparse.Namespace) -> int:
-    """Measures, prints a table and the choice, and writes them."""
+    """Measures, and prints a table and the choice."""
     from graphzero.report.tune import Workload, csv_rows, csv_text, tune
 
-    path = Path(args.dir) / TUNING_NAME if args.out is None else Path(args.out)
-    outputs = [Output("--out", path), *([Output("--csv", args.csv)] if args.csv else [])]
+    outputs = [] if args.csv is None else [Output("--csv", args.csv)]
     with open_dataset(args.dir) as ds:
         check_outputs(outputs, files_of_dataset(ds.paths))
         has_train = any("train" in store.splits for store in ds.nodes.values())
-    _require_replaceable(path)
     work = Workload(
-        *(args.dir, args.fanouts, args.batch_size),
-        args.split or ("train" if has_train else "all"),
-        args.node_type,
+        args.dir,
+        args.fanouts,
+        args.batch_size,
+        split=args.split or ("train" if has_train else "all"),
+        node_type=args.node_type,
         gather=args.gather,
         num_threads=args.threads,
         step_ms=args.step_ms,
@@ -112,25 +93,22 @@ def run(args: argparse.Namespace) -> int:
             rounds=args.trials,
             say=lambda text: None if args.quiet else print_lines(text, file=sys.stderr),
         )
-    content = tuned.content()
-    with replaced_file(path) as file:
-        file.write((json.dumps(content, indent=2) + "\n").encode())
     if args.csv is not None:
         with replaced_file(args.csv) as file:
             file.write(csv_text(csv_rows(tuned.trials)).encode())
     if args.json:
-        print(json.dumps(content, indent=2))
+        print(json.dumps(tuned.content(), indent=2))
         return 0
-    print_lines(*_closing_lines(tuned, path, args.out is None))
+    print_lines(*_closing_lines(tuned))
     return 0
 
 
-def _closing_lines(tuned: Tuned, path: Path, is_found: bool) -> Iterator[str]:
-    from graphzero.report.tune import describe
+def _closing_lines(tuned: Tuned) -> Iterator[str]:
+    from graphzero.report.tune import as_argument, describe
 
     limit = "no limit" if tuned.memory_limit is None else format_bytes(tuned.memory_limit)
-    how = f", by {tuned.group}" if tuned.group else ""
-    yield f"memory: {limit}{how}; {format_bytes(tuned.available)} available to the trials"
+    interface = f", by {tuned.group}" if tuned.group else ""
+    yield f"memory: {limit}{interface}; {format_bytes(tuned.available)} available to the trials"
     for name, reason in tuned.unavailable.items():
         yield f"{name} was not compared: {reason}"
     if tuned.disk_rate is not None:
@@ -144,4 +122,7 @@ def _closing_lines(tuned: Tuned, path: Path, is_found: bool) -> Iterator[str]:
             "the dataset fits in memory: these trials show how fast it comes there; once it is "
             "there, all settings are about as fast, so the default stays"
         )
-    yield f"{path}: {'loaders of this dataset use it from now on' if is_found else 'written'}"
+    yield ""
+    yield f"graphzero train: --prefetch {describe(tuned.chosen)}"
+    yield "loaders:"
+    yield as_argument(tuned.chosen)

@@ -11,7 +11,7 @@ import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -32,7 +32,6 @@ from graphzero.graph.stores import (
     missing,
 )
 from graphzero.graph.user_input import NodeTexts
-from graphzero.store import tuning_file
 from graphzero.store.format import PAGE_BYTES
 from graphzero.store.huge_pages import HugeTopology
 from graphzero.store.id_table import IdTable
@@ -455,27 +454,6 @@ class Dataset(Named, ClosedAtExit):
         note, self._direction_note = self._direction_note, None
         if note is not None:
             warnings.warn(note, UserWarning, stacklevel=user_line())
-
-    @cached_property
-    def any_tuning(self) -> tuning_file.Tuning | None:
-        """The ``tuning.json`` of the folder, as of the first look, also where it is not used.
-
-        A file that cannot be read is ignored, with a warning.
-        """
-        return tuning_file.read_tuning(os.path.dirname(self.paths[0]), self.mappings)
-
-    @property
-    def tuning(self) -> tuning_file.Tuning | None:
-        """What `graphzero tune` has found for these files on this machine; None without it.
-
-        Loaders that are given no ``prefetch=`` use it, where as much memory is available.
-        """
-        return None if self.tuning_mismatch else self.any_tuning
-
-    @property
-    def tuning_mismatch(self) -> str | None:
-        """Why the ``tuning.json`` of the folder is not used; None without one, "" if it is."""
-        return None if self.any_tuning is None else self.any_tuning.not_used or ""
 
     @property
     def huge_topology(self) -> HugeTopology | None:

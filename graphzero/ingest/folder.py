@@ -18,7 +18,6 @@ from graphzero.ingest.sources.tables import InputFiles
 from graphzero.store.folder import commit, is_committed
 from graphzero.store.format import FileWriter, encode_header, header_checksum
 from graphzero.store.manifest import MANIFEST_NAME, FileEntry, Manifest
-from graphzero.store.tuning_file import TUNING_NAME, remove_tuning
 from graphzero.units import require_local
 
 _T = TypeVar("_T")
@@ -78,8 +77,6 @@ def replace_dataset(
             for file in staged:
                 file.discard()
         raise
-    if (folder / TUNING_NAME).exists():
-        remove_tuning(folder)
     return manifest
 
 

@@ -29,11 +29,6 @@ _MOST_LOOKAHEAD = (1 << 31) - 1
 # many pages. Longer ones save hardly more.
 _GAP_PAGES = (12 << 10) // PAGESIZE
 
-# What may be available, as a share of what the trials had: a model, which these did not have, may
-# take its memory before the loader is made or after.
-_LEAST_MEMORY, _MOST_MEMORY = 0.75, 1.5
-_PLENTY = 2  # times the dataset: more than that changes nothing
-
 
 @dataclass(frozen=True)
 class Prefetch:
@@ -318,19 +313,3 @@ def unavailable_strategies() -> dict[str, str]:
 def pages_read(fetched: Fetched) -> int:
     """Pages of rows, without gaps, that were read; 0 where the kernel reads, which does not say."""
     return 0 if isinstance(fetched, np.ndarray) else fetched.counts[0]
-
-
-def suitable_memory(tuned: int, size: int) -> tuple[int, int | None]:
-    """The least and the most available memory that options suit; None for any amount.
-
-    Parameters
-    ----------
-    tuned : int
-        Bytes that were available to the trials.
-    size : int
-        Bytes of the dataset: with more memory than twice that, all sizes are alike.
-    """
-    least, plenty = math.ceil(_LEAST_MEMORY * tuned), _PLENTY * size
-    if tuned >= plenty:
-        return min(least, plenty), None
-    return least, math.floor(_MOST_MEMORY * tuned)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypedDict
@@ -12,16 +11,13 @@ from typing import Any, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.errors import user_line
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.user_input import IdArray, as_ids
-from graphzero.io.prefetch import Prefetch, suitable_memory
+from graphzero.io.prefetch import Prefetch
 from graphzero.sampling.sampler import SamplingOptions
-from graphzero.store.free_memory import available_memory
 from graphzero.store.manifest import EDGES, NODES, EdgeType
-from graphzero.store.tuning_file import TUNING_NAME
-from graphzero.units import format_bytes, refuse_mask
+from graphzero.units import refuse_mask
 
 
 def as_array(values: Any) -> npt.NDArray[Any]:
@@ -584,45 +580,3 @@ def check_keywords(owner: type, given: Iterable[str], known: Iterable[str]) -> N
             close = [other] if other in known else difflib.get_close_matches(name, known)
             answer = f"did you mean {' or '.join(close)}?" if close else f"it has {known}"
             raise TypeError(f"{owner.__name__} has no argument {name!r}: {answer}")
-
-
-# --- tuned prefetch
-
-
-def prefetch_of(dataset: Dataset, given: Prefetch | None) -> tuple[Prefetch, str]:
-    """The options of a loader.
-
-    Parameters
-    ----------
-    dataset : Dataset
-    given : Prefetch or None
-        By the user.
-
-    Returns
-    -------
-    Prefetch
-    str
-        Where they come from, or why the tuned ones are not used; empty without any.
-    """
-    if given is not None:
-        return given, ""
-    if (tuned := dataset.tuning) is None:
-        why = dataset.tuning_mismatch
-        return Prefetch(), f"{TUNING_NAME} is not used: {why}" if why else ""
-    try:
-        prefetch = Prefetch(**tuned.prefetch)
-    except (TypeError, ValueError) as error:
-        warnings.warn(
-            f"{tuned.path} is ignored: {error}; remove it, and run graphzero tune again",
-            UserWarning,
-            stacklevel=user_line(),
-        )
-        return Prefetch(), f"{TUNING_NAME} is not used: it is corrupt"
-    least, most = suitable_memory(tuned.available, sum(each.size for each in dataset.mappings))
-    now = available_memory()
-    if now < least or (most is not None and now > most):
-        return Prefetch(), (
-            f"{TUNING_NAME} is not used: it is for {format_bytes(tuned.available)} of memory, and "
-            f"{format_bytes(now)} are available"
-        )
-    return prefetch, f"as tuned on {tuned.date[:10]} ({TUNING_NAME})"

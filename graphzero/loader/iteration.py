@@ -30,7 +30,7 @@ from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import IdArray, as_seed, as_threads
 from graphzero.io.memory import BUDGET, check_shared_memory, shared_memory_bytes
-from graphzero.io.plan import AS_REQUESTED, Estimate, IOPlan, make_plan
+from graphzero.io.plan import Estimate, IOPlan, make_plan
 from graphzero.io.prefetch import Fetched, Prefetch, pages_read
 from graphzero.io.row_io import PagesRequested, RowKey, RowSource, row_sources
 from graphzero.io.session import (
@@ -42,7 +42,6 @@ from graphzero.io.session import (
     topology_files,
 )
 from graphzero.loader.agreement import SharedPasses
-from graphzero.loader.arguments import prefetch_of
 from graphzero.loader.epochs import (
     GRAPH,
     MOST_COUNTED,
@@ -92,8 +91,6 @@ class SeedDataset(IterableDataset[SampledBatch]):
     num_seeds, batch_size : int
     shuffle, drop_last : bool
     prefetch : Prefetch
-    prefetch_note : str
-        Whether it was tuned, or why not; empty if that was no question.
     gather : tuple of str, or None
         The attributes that mini-batches have; None for all.
     feature_dtype : numpy.dtype or None
@@ -144,7 +141,7 @@ class SeedDataset(IterableDataset[SampledBatch]):
         self.drop_last = bool(drop_last)
         self.gather = _as_names(gather, dataset)
         self.feature_dtype = _as_feature_dtype(feature_dtype)
-        self.prefetch, self.prefetch_note = prefetch_of(dataset, prefetch)
+        self.prefetch = Prefetch() if prefetch is None else prefetch
         self.num_threads = None if num_threads is None else as_threads(num_threads)
         self._weights: WeightedDraws | None = None
         self.ranks = Ranks(distributed, rank, world_size, even)
@@ -552,13 +549,7 @@ def plan_iteration(
     batches: SeedDataset, share: Share, epoch: int, numbers: Sequence[int]
 ) -> IOPlan:
     """How an iteration reads, see `start_session`."""
-    plan = make_plan(batches.prefetch, _probe(batches, share, epoch, numbers))
-    note = batches.prefetch_note
-    if not note:
-        return plan
-    if plan.reason.startswith(AS_REQUESTED):
-        return replace(plan, reason=note + plan.reason.removeprefix(AS_REQUESTED))
-    return replace(plan, reason=f"{plan.reason}; {note}")
+    return make_plan(batches.prefetch, _probe(batches, share, epoch, numbers))
 
 
 def _probe(batches: SeedDataset, share: Share, epoch: int, numbers: Sequence[int]) -> Estimate:

@@ -156,8 +156,7 @@ class LinkNeighborDataset(SeedDataset):
         Order and draws are functions of (seed, epoch); negatives, of (seed, epoch, batch, position
         in the batch).
     prefetch : Prefetch, optional
-        How pages are read ahead. Default: as `graphzero tune` has found (`Dataset.tuning`), else
-        `Prefetch()`.
+        How pages are read ahead. Default: `Prefetch()`.
     gather : sequence of str, optional
         Names of the attributes that mini-batches have, as in `NeighborDataset`.
     feature_dtype : {None, "float32"}

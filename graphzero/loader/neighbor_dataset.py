@@ -57,8 +57,7 @@ class NeighborDataset(SeedDataset):
     seed : int
         Order and draws are functions of (seed, epoch).
     prefetch : Prefetch, optional
-        How pages are read ahead. Default: as `graphzero tune` has found (`Dataset.tuning`), else
-        `Prefetch()`.
+        How pages are read ahead. Default: `Prefetch()`.
     gather : sequence of str, optional
         Names of the attributes that mini-batches have: "x", "y", "edge_attr", ... Default: all that
         the dataset has.

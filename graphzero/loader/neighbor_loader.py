@@ -519,8 +519,7 @@ class NeighborLoader(SeedLoader):
         The seeds of a pass are drawn in proportion to these, with replacement, in random order.
         "balanced": every label has the same share, and seeds without a label have none.
     prefetch : Prefetch, optional
-        How pages are read ahead. Default: as `graphzero tune` has found (`Dataset.tuning`), else
-        `Prefetch()`.
+        How pages are read ahead. Default: `Prefetch()`.
     gather : sequence of str, optional
         Names of the attributes that batches have; an empty list for structure only. Default: all.
     feature_dtype : {None, "float32"}

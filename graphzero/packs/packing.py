@@ -351,8 +351,6 @@ class PackedDataset(NeighborDataset):
             _require_same(pack, part.info.files, now)
             if rows is None or (rows.dtype, rows.shape[1:]) != (packed.dtype, packed.shape[1:]):
                 raise FormatError(f"{packed.path} has other rows than the dataset: pack again")
-        # what was tuned is for the dataset's rows
-        options["prefetch"] = options.get("prefetch") or Prefetch()
         super().__init__(dataset, seeds, input_time=input_time, **info.arguments, **options)
         before = {**info.options, "packed_epochs": self.options["packed_epochs"]}
         _require_same(pack, before, self.options)

@@ -117,7 +117,7 @@ def _bytes(count: float | None) -> str:
 
 def _conditions(recording: Recording) -> Iterator[Sequence[object]]:
     for name, value in {**recording.environment, **recording.options}.items():
-        is_bytes = name in ("memory", "disk_rate") and value is not None
+        is_bytes = name == "memory" and value is not None
         yield name.replace("_", " "), _bytes(value) if is_bytes else value or "unknown"
 
 
@@ -214,7 +214,7 @@ def _strip_name(file: FileReading) -> str:
 
 
 def _draw_throughput(axes: Axes, recording: Recording) -> str:
-    """Bytes a second from the device and by the processes, against the disk's own rate."""
+    """Bytes a second from the device and by the processes."""
     counters: dict[str, tuple[Callable[[Reading], float | None], str]] = {
         "device, by anyone": (lambda r: r.device_bytes, BLUE),
         "these processes": (over_processes("read_bytes"), ORANGE),
@@ -231,9 +231,6 @@ def _draw_throughput(axes: Axes, recording: Recording) -> str:
             axes.stairs(rates, edges, label=label, color=color)
     if not is_drawn:
         raise _NothingKnown("a rate needs two readings, of counters that the system has")
-    rate = recording.environment.get("disk_rate")
-    if rate is not None:
-        axes.axhline(rate / 1e6, label="the disk's own rate", color=VERMILION, ls="--")
     _label(axes, "MB/s")
     return "Bytes read a second."
 

@@ -9,7 +9,6 @@ import math
 import os
 import platform
 import secrets
-import warnings
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
@@ -22,7 +21,6 @@ import psutil
 
 from graphzero import _core
 from graphzero.report.recording import FileReading, GroupReading, ProcessReading
-from graphzero.store import tuning_file as machine
 from graphzero.store.free_memory import (
     INTERFACES,
     MOUNT,
@@ -32,8 +30,7 @@ from graphzero.store.free_memory import (
     number,
 )
 from graphzero.store.mapped_file import residency, resident_bytes
-from graphzero.store.tuning_file import read_tuning
-from graphzero.units import format_bytes
+from graphzero.units import available_processors, format_bytes
 
 PROC = Path("/proc")
 DATASET_SUFFIXES = (".gl", ".gd", ".npy")
@@ -178,7 +175,7 @@ def read_files(paths: Iterable[str | os.PathLike[str]], parts: int = 1) -> tuple
 @lru_cache(maxsize=64)
 def _device_of(path: str) -> str | None:
     """The name of the device below the mount that shows at a path."""
-    mount = machine.mount_of(path)
+    mount = mount_of(path)
     return None if mount is None else os.path.basename(os.path.realpath(mount.device))
 
 
@@ -326,6 +323,57 @@ def format_memory(report: MemoryReport) -> str:
 # --- the machine
 
 
+@dataclass(frozen=True)
+class Machine:
+    """A machine, as far as it decides how fast data is read; None for what is unknown.
+
+    Attributes
+    ----------
+    cpu : str or None
+        The processor's name, or at least its architecture.
+    cores : int or None
+        That this process may use.
+    memory : int or None
+        Bytes in all.
+    disk : str or None
+        Device that holds the folder, such as "/dev/sda1".
+    file_system : str or None
+        Of the folder.
+    """
+
+    cpu: str | None
+    cores: int | None
+    memory: int | None
+    disk: str | None = None
+    file_system: str | None = None
+
+
+def this_machine(folder: str | os.PathLike[str] | None) -> Machine:
+    """The machine that this process runs on, with the disk that holds a folder."""
+    mount = None if folder is None else mount_of(folder)
+    place = (None, None) if mount is None else (mount.device or None, mount.fstype or None)
+    return Machine(_cpu_name(), available_processors(), psutil.virtual_memory().total, *place)
+
+
+def _cpu_name() -> str | None:
+    """The processor's name, or at least its architecture."""
+    try:
+        with open(PROC / "cpuinfo", errors="replace") as file:
+            names = (line.partition(":")[2] for line in file if line.startswith("model name"))
+            return next(names).strip()
+    except (OSError, StopIteration):  # not Linux, or another architecture
+        return platform.machine() or None
+
+
+def mount_of(path: str | os.PathLike[str]) -> Any:
+    """The mount that shows at a path, as psutil describes it; None if there is none."""
+    here = Path(os.path.realpath(path))
+    mounts = psutil.disk_partitions(all=True)
+    # a later mount hides an earlier one
+    found = [mount for mount in reversed(mounts) if here.is_relative_to(mount.mountpoint)]
+    return max(found, key=lambda mount: len(mount.mountpoint), default=None)
+
+
 def installed_versions() -> dict[str, str]:
     """Of Python, and of packages that are installed; imports none of them."""
     found = {"python": platform.python_version()}
@@ -336,17 +384,9 @@ def installed_versions() -> dict[str, str]:
 
 
 def read_environment(folder: str | os.PathLike[str] | None) -> dict[str, Any]:
-    """The machine, the disk of a dataset with the rate that `tune` has measured, and versions."""
-    here, rate = machine.this_machine(folder), None
-    if folder is not None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # whoever opens the dataset is told
-            tuning = read_tuning(folder, ())
-        if tuning is not None and not machine.machine_differences(here, tuning.machine):
-            rate = (tuning.content.get("disk_rate") or {}).get("bytes_per_second")
+    """The machine, the disk of a dataset, and versions."""
     return {
-        **asdict(here),
-        "disk_rate": rate if isinstance(rate, int | float) else None,
+        **asdict(this_machine(folder)),
         "system": f"{platform.system()} {platform.release()}",
         **installed_versions(),
     }

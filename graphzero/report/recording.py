@@ -149,7 +149,7 @@ class Recording:
     seconds : float
     environment : dict of str to str, int, float or None
         What a reader needs to judge the figures: the machine with the disk that holds the dataset,
-        the rate that `graphzero tune` has measured of it, and versions.
+        and versions.
     readings : tuple of Reading
         In the order of time; of long runs some are left out, evenly, never the first or the last.
     files : tuple of FileReading

@@ -30,10 +30,9 @@ from graphzero.io.prefetch import Prefetch, unavailable_strategies
 from graphzero.io.row_io import managed_bytes, row_sources
 from graphzero.loader.arguments import seeds_of_split
 from graphzero.report.limited_memory import MemoryGroup, memory_group
-from graphzero.report.readings import disk_rate, installed_versions
+from graphzero.report.readings import disk_rate, installed_versions, this_machine
 from graphzero.store.atomic import folder_lock
 from graphzero.store.free_memory import available_memory
-from graphzero.store.tuning_file import files_digest, this_machine, tuning_content
 from graphzero.units import format_bytes
 
 LEAST_ROUNDS = 3
@@ -132,8 +131,6 @@ class Tuned:
         The interface that limited memory; None where nothing did.
     size : int
         Bytes of the dataset.
-    digest : str
-        `files_digest` of its files, before the first trial.
     trials : tuple of Trial
     unavailable : dict of str to str
         Strategies that were not compared, and why.
@@ -145,7 +142,6 @@ class Tuned:
     memory_limit: int | None
     group: str | None
     size: int
-    digest: str
     trials: tuple[Trial, ...]
     unavailable: dict[str, str]
     disk_rate: float | None = None
@@ -182,22 +178,20 @@ class Tuned:
         return next(one for one, time in seconds.items() if time <= _NOISE * least)
 
     def content(self) -> dict[str, Any]:
-        """The content of ``tuning.json``."""
-        work = self.workload
-        return tuning_content(
-            this_machine(work.folder),
-            date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            prefetch=changed_fields(self.chosen),
-            memory_limit=self.memory_limit,
-            available=self.available,
-            dataset=self.digest,
-            limited_by=self.group,
-            workload={**asdict(work), "folder": None},
-            disk_rate={"bytes_per_second": self.disk_rate},
-            versions=installed_versions(),
-            unavailable=self.unavailable,
-            trials=[one.plain() for one in self.trials],
-        )
+        """What `--json` prints: the choice, the trials, and where they were made."""
+        return {
+            "machine": asdict(this_machine(self.workload.folder)),
+            "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "prefetch": changed_fields(self.chosen),
+            "memory_limit": self.memory_limit,
+            "available": self.available,
+            "limited_by": self.group,
+            "workload": {**asdict(self.workload), "folder": None},
+            "disk_rate": {"bytes_per_second": self.disk_rate},
+            "versions": installed_versions(),
+            "unavailable": self.unavailable,
+            "trials": [trial.plain() for trial in self.trials],
+        }
 
     def lines(self) -> Iterator[str]:
         """A table of the settings, the fastest first."""
@@ -285,6 +279,12 @@ def describe(setting: Prefetch) -> str:
     return f"{strategy}:{','.join(f'{name}={value}' for name, value in named.items())}"
 
 
+def as_argument(setting: Prefetch) -> str:
+    """A setting as loaders take it: ``prefetch=gz.Prefetch(strategy="uring", lookahead=2)``."""
+    named = [f"{name}={json.dumps(value)}" for name, value in changed_fields(setting).items()]
+    return f"prefetch=gz.Prefetch({', '.join(named)})"
+
+
 # --- measuring
 
 
@@ -324,7 +324,7 @@ def tune(
     NoMemoryGroup
         If the kernel lets nobody limit memory here.
     RuntimeError
-        If every setting failed, with the reason of the first; if files were replaced meanwhile.
+        If every setting failed, with the reason of the first.
     ValueError
         If the workload is wrong, or the limit far too low; before any trial.
     """
@@ -348,7 +348,7 @@ def tune(
             mini_batches(ds, workload, Prefetch())  # errors before any trial
             features = managed_bytes(row_sources(ds))
             size = sum(mapping.size for mapping in ds.mappings)
-            digest, files = files_digest(ds.mappings), list(map(Path, ds.paths))
+            files = list(map(Path, ds.paths))
         unavailable = unavailable_strategies()
         if settings is None:
             room = min(filter(None, (available_memory(), memory_limit)))
@@ -373,13 +373,15 @@ def tune(
                 say(f"round {number + 1}, {describe(setting)}: {figures}")
         if not of_settings(trials):
             raise RuntimeError(f"every setting failed; the first: {trials[0].reason}")
-        with open_dataset(workload.folder) as ds:
-            if files_digest(ds.mappings) != digest:
-                raise RuntimeError(
-                    f"files of {workload.folder} were replaced during the trials: tune it again"
-                )
-    kind = None if group is None else group.kind
-    return Tuned(*(workload, memory_limit, kind, size, digest, tuple(trials)), unavailable, rate)
+    return Tuned(
+        workload,
+        memory_limit=memory_limit,
+        group=None if group is None else group.kind,
+        size=size,
+        trials=tuple(trials),
+        unavailable=unavailable,
+        disk_rate=rate,
+    )
 
 
 def measure(

@@ -457,7 +457,7 @@ def _decode(content: dict[str, Any]) -> Manifest:
             raise ValueError("an edge type has a node type that does not exist")
         for name in (*nodes, relation) if is_typed else ():
             _value("type", str, (), name)
-    found = read_fields(Manifest, {**content, "nodes": nodes, "edges": edges})
+    found = _read_fields(Manifest, {**content, "nodes": nodes, "edges": edges})
     names = Counter(entry.name for entry in found.entries())
     if repeated := [name for name, count in names.items() if count > 1]:
         raise ValueError(f"{repeated[0]!r:.80} is named twice")
@@ -484,7 +484,7 @@ def _fields_of(kind: Any) -> list[tuple[str, bool, Any, tuple[Any, ...]]]:
     return found
 
 
-def read_fields(kind: type[_T], content: Any) -> _T:
+def _read_fields(kind: type[_T], content: Any) -> _T:
     """A dataclass from the JSON object of its fields, each of the type that is declared.
 
     Raises
@@ -514,7 +514,7 @@ def _value(name: str, declared: Any, of: tuple[Any, ...], value: Any) -> Any:
     elif declared is dict:
         is_valid = isinstance(value, dict) and (of[1] is not FileEntry or "" not in value)
     else:
-        is_valid = declared is Any or isinstance(value, dict)
+        is_valid = isinstance(value, dict)
     if not is_valid:
         raise ValueError(f"{name} is {value!r:.80}")
     if declared is FileEntry:
@@ -522,7 +522,7 @@ def _value(name: str, declared: Any, of: tuple[Any, ...], value: Any) -> Any:
     if declared is dict:
         return {key: _value(name, of[1], (), each) for key, each in value.items()}
     is_record = is_dataclass(declared)
-    return read_fields(declared, value) if is_record else value
+    return _read_fields(declared, value) if is_record else value
 
 
 def _entry(value: Any) -> FileEntry:
