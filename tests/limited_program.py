@@ -20,7 +20,8 @@ import numpy as np
 from torch.utils.data import DataLoader
 
 import graphzero as gz
-from graphzero.io.memory import BUDGET, _anonymous_bytes
+from graphzero.io.memory import _anonymous_bytes
+from graphzero.io.resident import kept_bytes
 from graphzero.store.free_memory import available_memory
 
 # Last, so that the uncompiled graphzero/ beside tests/ does not shadow the installed package.
@@ -127,7 +128,7 @@ def iterate(scenario: Scenario) -> dict[str, Any]:
                 loader.dataset.set_epoch(epoch)
             for found in in_step(loaders):
                 fingerprints += [fingerprint(batch) for batch in found]
-                now = BUDGET.kept_bytes()
+                now = kept_bytes()
                 kept[epoch] = max(kept[epoch], now)
                 together = max(together, now + _anonymous_bytes() - before.peak)
                 io = found[0].stats.io
@@ -147,6 +148,7 @@ def main(scenario: Scenario) -> None:
         return
     left = available_memory()
     context = multiprocessing.get_context("fork")
+    os.environ["LOCAL_WORLD_SIZE"] = str(scenario.ranks)  # as torchrun does
     ranks = [context.Process(target=iterate, args=(scenario,)) for _ in range(scenario.ranks)]
     for rank in ranks:
         rank.start()

@@ -19,7 +19,7 @@ from memory_groups import NONE, group
 import graphzero as gz
 from graphzero import _core, units
 from graphzero.io import memory
-from graphzero.io.memory import MemoryWatch
+from graphzero.io.memory import MemoryWatch, ranks_of_host
 from graphzero.report.readings import MemoryReport, format_memory
 from graphzero.store import mapped_file as residency
 from graphzero.store.free_memory import available_memory, cgroup_available_memory
@@ -53,14 +53,27 @@ def test_control_groups_have_what_cannot_be_dropped(tmp_path, case):
     assert found == (None if expected is None else expected * MB)
 
 
+@pytest.mark.parametrize(
+    ("environment", "ranks"),
+    [
+        ({"LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "localhost"}, 2),
+        ({"LOCAL_WORLD_SIZE": "", "MASTER_ADDR": "127.0.0.1"}, 4),
+        ({"MASTER_ADDR": "node17"}, 1),
+        ({}, 1),
+    ],
+)
+def test_ranks_of_this_machine_are_known_from_those_who_started_them(environment, ranks):
+    assert ranks_of_host(environment, world_size=4) == ranks
+
+
 def test_short_peaks_between_two_looks_count(monkeypatch):
     taken = iter([100, 700, 200, 300, 200, 200, 200, 200])
     monkeypatch.setattr(memory, "_anonymous_bytes", lambda: next(taken) * MB)
     monkeypatch.setattr(memory, "available_memory", lambda: 1000 * MB)
     watch = MemoryWatch()
     assert watch.least_available == memory.UNKNOWN
-    watch.sample_own()
-    watch.sample_own()  # 700
+    watch.sample_process()
+    watch.sample_process()  # 700
     watch.sample_limits()  # 400 more at the peak
     assert watch.least_available == 1000 * MB - 400 * MB
     watch.sample_limits()  # what has been seen stays

@@ -127,6 +127,8 @@ SCENARIOS: dict[str, tuple[int, dict[str, Any]]] = {  # with the allowance in me
     "an allocation after the loop": (200, {"after": 120 * MB}),
     "an allocation for every batch": (200, {"inside": 120 * MB, "epochs": 3}),
     "an allocation that stays": (200, {"hold": 125 * MB, "epochs": 3}),
+    "training and validation": (260, {"folders": ["first", "first"], "inside": 40 * MB}),
+    "both with workers": (560, {"folders": ["first", "first"], "workers": 2, **LARGE}),
     "two datasets": (260, {"folders": ["first", "second"], "inside": 40 * MB}),
     "a pack and its features": (260, {"pack": "pack", "inside": 40 * MB}),
     "two ranks": (900, {"workers": 2, "ranks": 2, "inside": 40 * MB, **LARGE}),

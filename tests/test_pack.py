@@ -27,8 +27,8 @@ from packed_graphs import (
 
 import graphzero as gz
 from graphzero.io import plan as io_plan
-from graphzero.io.memory import BUDGET
 from graphzero.io.prefetch import direct_reader
+from graphzero.io.resident import KEEPERS
 from graphzero.packs.pack_file import Pack, open_parts
 from graphzero.sampling.order import num_batches
 from graphzero.store.format import read_file, read_header
@@ -308,10 +308,9 @@ def test_resident_rows_are_those_of_the_plan(larger: Any, tmp_path: Path) -> Non
         assert rows_of(batches, 0) == expected[0]
         with closing(iter(batches)) as iterator:
             io = next(iterator).stats.io
-            (lease,) = BUDGET.leases
             deadline = time.monotonic() + 20  # rows are kept in the background
             while True:
-                rows = lease.prefixes[-1].kept_bytes // (DIM * 4)
+                rows = sum(keeper.elastic.kept_bytes for keeper in KEEPERS) // (DIM * 4)
                 if wanted(rows) or time.monotonic() > deadline:
                     break
                 time.sleep(0.01)

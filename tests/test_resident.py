@@ -13,14 +13,12 @@ import files
 import numpy as np
 import others
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import graphzero as gz
 from graphzero.io import memory
-from graphzero.io.memory import Budget, Claim, Lease, PrefixGroup, PrefixKeeper, divide
+from graphzero.io.resident import KEEPERS, PrefixKeeper, number_of_parts
 from graphzero.store import mapped_file as resident_prefix
-from graphzero.store.mapped_file import ResidentPrefix
+from graphzero.store.mapped_file import PrefixGroup, ResidentPrefix
 
 MB = 1 << 20
 
@@ -155,86 +153,11 @@ def test_bytes_are_divided_by_the_sizes_of_files(cold_store, tmp_path, share):
         assert (group.lost_bytes, group.kept_bytes, group.unknown) == (0, of_parts, None)
 
 
-@given(st.integers(0, 1000), st.dictionaries(st.text(max_size=2), st.integers(0, 500), max_size=6))
-def test_memory_is_divided_fairly(available, wanted):
-    shares = divide(available, wanted)
-    assert shares.keys() == wanted.keys()
-    assert all(0 <= shares[name] <= wanted[name] for name in wanted)
-    assert sum(shares.values()) <= available
-    if sum(wanted.values()) <= available:
-        assert shares == wanted
-    else:
-        assert sum(shares.values()) > available - len(wanted)
-        cut = [shares[name] for name in wanted if shares[name] < wanted[name]]
-        assert max(shares.values()) <= max(cut) + len(wanted)
-
-
-@pytest.fixture
-def claims(tmp_path, monkeypatch):
-    """An own folder of claims."""
-    monkeypatch.setattr(memory.tempfile, "gettempdir", lambda: str(tmp_path))
-    return tmp_path / f"graphzero-leases-{os.getuid()}"
-
-
-def lease(owner, trainer=1, group="g", in_flight=0, **wanted):
-    return closing(Lease(owner, Claim(group, trainer, wanted, in_flight)))
-
-
-def test_iterations_of_a_process_share(claims):
-    owner = Budget()
-    with lease(owner, a=800) as first:
-        assert first.share("a", 1000) == 800
-        with lease(owner, b=700) as second:
-            assert first.share("a", 1000) == second.share("b", 1000) == 500
-            assert second.share("b", 2000) == 700
-        with lease(owner, a=600), lease(owner, group="other", c=800):
-            assert first.share("a", 1000) == 800  # the same file; another memory group
-    assert not claims.exists()
-    with lease(owner, a=800, b=400) as own, lease(owner, b=400, c=800):
-        assert own.share("a", 1000) == 500  # the plan has divided between its own files
-
-
-def test_batches_of_others_count_until_they_are_allocated(claims):
-    owner = Budget()
-    with lease(owner, trainer=1, in_flight=300, a=2000) as own:
-        with lease(owner, trainer=1, in_flight=300, a=2000):
-            assert own.share("a", 1000) == 1000  # a worker of the same loader
-        with lease(owner, trainer=2, in_flight=300, a=2000) as other:
-            assert own.share("a", 1000) == 700
-            other.settle()
-            assert own.share("a", 1000) == 1000
-
-
-@pytest.mark.parametrize("how", ["killed", "half written"])
-def test_processes_share_until_a_claim_ends(claims, how):
-    owner = Budget()
-
-    def claim():
-        owner.forget()
-        own.close()  # as the collector may do
-        other = Lease(owner, Claim("g", 2, {"b": 800}, 100))
-        assert other.share("b", 1000) == 500
-        return other
-
-    with lease(owner, a=800) as own:
-        with others.child_of_this(claim):
-            assert own.share("a", 1000) == 450  # less its batches
-            (theirs,) = [p for p in claims.iterdir() if not p.name.startswith(f"{os.getpid()}-")]
-            if how == "half written":
-                theirs.write_text('{"group": 3')
-                assert own.share("a", 1000) == 800
-                assert theirs.exists()
-        assert own.share("a", 1000) == 800
-        assert not theirs.exists()
-    assert not claims.exists()
-
-
-def test_without_a_folder_a_process_knows_its_own(claims):
-    claims.write_text("a file, not a folder")
-    owner = Budget()
-    with lease(owner, a=800) as own, lease(owner, b=800):
-        assert own.share("a", 1000) == 500
-    assert claims.read_text() == "a file, not a folder"
+@pytest.mark.parametrize(
+    ("others", "parts"), [("", 1), ("a", 1), ("ab", 1), ("b", 2), ("b b", 2), ("b c", 3)]
+)
+def test_iterations_of_other_files_divide_memory_by_their_number(others, parts):
+    assert number_of_parts(set("a"), [set(rows) for rows in others.split(" ")]) == parts
 
 
 def until(condition):
@@ -262,27 +185,30 @@ def test_prefixes_are_read_again_after_a_batch_and_left_at_the_end(cold_store):
     drop(cold_store, 512, 256)
     time.sleep(0.2)
     assert prefix.kept_bytes == 7 * MB
-    keeper.count_batch()
+    keeper.follow_batch()
     assert until(lambda: prefix.kept_bytes == 8 * MB)
     keeper.close()
     assert 2048 <= cold_store.mapping.resident_pages() < 2048 + 64
     keeper_of((prefix, 16 * MB)).close()  # between two steps
-    keeper_of().count_batch()  # nothing to keep needs no thread
     assert not is_running()
 
 
 class Kept:
     """An elastic prefix, its keeper, and what is available to it."""
 
-    def __init__(self, store, monkeypatch, *, first, most, reserve=0, available=1 << 30):
+    def __init__(self, store, monkeypatch, *, first, most, reserve=0, available=1 << 30, **options):
         self.available = available
         monkeypatch.setattr(memory, "available_memory", lambda: self.available)
         monkeypatch.setattr(memory, "_anonymous_bytes", lambda: 0)
         self.prefix = PrefixGroup([prefix_of(store)], [16 * MB])
-        watch = memory.MemoryWatch()
+        self.watch = memory.MemoryWatch()
         self.keeper = PrefixKeeper(
-            watch, [], self.prefix, first, most, lambda available: available - reserve
+            self.watch, [], self.prefix, first=first, most=most, reserve=reserve, **options
         )
+
+    def count_batch(self):
+        self.watch.batches += 1
+        self.keeper.follow_batch()
 
     def is_kept(self, num_bytes):
         """Whether the prefix comes to this size, and into memory."""
@@ -295,7 +221,7 @@ class Kept:
 
     def __exit__(self, *_):
         self.keeper.close()
-        assert not is_running()
+        assert KEEPERS or not is_running()
 
 
 def test_rows_are_kept_as_far_as_the_model_leaves_memory(cold_store, monkeypatch):
@@ -304,22 +230,22 @@ def test_rows_are_kept_as_far_as_the_model_leaves_memory(cold_store, monkeypatch
     ) as kept:
         assert kept.is_kept(2 * MB)
         for _ in range(3):
-            kept.keeper.count_batch()
+            kept.count_batch()
         time.sleep(0.2)
         assert kept.prefix.num_bytes == 2 * MB  # a model may still be taking its memory
-        kept.keeper.count_batch()
+        kept.count_batch()
         assert kept.is_kept(12 * MB)
         kept.available = 10 * MB
-        kept.keeper.count_batch()
+        kept.count_batch()
         # less a twentieth, less the reserve, in whole pages
         less = (int(0.95 * 10 * MB) - 1 * MB) // PAGESIZE * PAGESIZE
         assert kept.is_kept(less)
         kept.available = 40 * MB
-        kept.keeper.count_batch()
+        kept.count_batch()
         time.sleep(0.2)
         assert kept.prefix.num_bytes == less  # what has been seen will come again
         kept.available = 0
-        kept.keeper.count_batch()
+        kept.count_batch()
         assert kept.is_kept(0)
 
 
@@ -327,21 +253,45 @@ def test_what_the_kernel_takes_back_again_is_given_up_for_some_time(cold_store, 
     with Kept(cold_store, monkeypatch, first=16 * MB, most=16 * MB) as kept:
         assert kept.is_kept(16 * MB)
         for _ in range(4):
-            kept.keeper.count_batch()
+            kept.count_batch()
         time.sleep(0.3)  # the thread must not look while pages are being released
         drop(cold_store, 0, 2048)
-        kept.keeper.count_batch()
+        kept.count_batch()
         assert kept.is_kept(8 * MB)  # the end for the beginning
         for _ in range(3):
-            kept.keeper.count_batch()
+            kept.count_batch()
             time.sleep(0.05)
         assert kept.is_kept(8 * MB)
 
         def grows():
-            kept.keeper.count_batch()
+            kept.count_batch()
             return kept.prefix.num_bytes == 16 * MB
 
         assert until(grows)
+
+
+def test_iterations_of_a_process_divide_and_ranks_leave_room(cold_store, tmp_path, monkeypatch):
+    """Until the model's memory is known, for the mini-batches of the other ranks."""
+    size = {"first": 16 * MB, "most": 16 * MB, "available": 20 * MB}
+    half = int(0.95 * 20 * MB) // 2 // PAGESIZE * PAGESIZE
+    files.write_rows(tmp_path / "other.gd", np.zeros((8192, 512), np.float32))
+    with Kept(cold_store, monkeypatch, reserve_at_first=15 * MB, **size) as kept:
+        assert kept.is_kept(4 * MB)
+        for _ in range(4):
+            kept.count_batch()
+        with Kept(cold_store, monkeypatch, **size):  # the same pages
+            kept.count_batch()
+            assert kept.is_kept(16 * MB)
+        with (
+            files.open_cold(gz.FeatureStore, tmp_path / "other.gd") as store,
+            Kept(store, monkeypatch, **size) as other,
+        ):
+            assert other.is_kept(half)
+            kept.count_batch()
+            assert kept.is_kept(half)
+            assert others.in_child(lambda: len(KEEPERS)) == 0  # they are the parent's
+        kept.count_batch()
+        assert kept.is_kept(16 * MB)
 
 
 def test_failing_to_keep_rows_warns_and_goes_on(cold_store, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import time
 from concurrent.futures import wait
 from contextlib import closing
@@ -20,9 +21,10 @@ from loaders import loader_of
 import graphzero as gz
 from graphzero import _core
 from graphzero.io import prefetch
-from graphzero.io.memory import BUDGET, Budget, MemoryWatch
+from graphzero.io.memory import LearntMemory, MemoryWatch
 from graphzero.io.plan import IOPlan
 from graphzero.io.prefetch import STRATEGIES
+from graphzero.io.resident import kept_bytes
 from graphzero.io.row_io import PageReadAhead, RowIO, RowSource, touched_rows
 from graphzero.io.session import probe_files
 from graphzero.loader.iteration import Preparation
@@ -125,10 +127,18 @@ def test_short_gaps_are_read_along_past_the_page_cache(folder, expected, strateg
 
 def test_nothing_is_resident_without_memory(folder, expected):
     ds, batches = make(folder, resident=0.9, memory_limit=0, readahead_limit=0)
-    got, kept = zip(*[(gz.Collate(ds)(one), BUDGET.kept_bytes()) for one in batches], strict=True)
+    got, kept = zip(*[(gz.Collate(ds)(one), kept_bytes()) for one in batches], strict=True)
     assert fingerprints(got) == expected
     assert set(kept) == {0}
     assert "; 0 bytes of memory available" in got[0].stats.io
+
+
+def test_an_iteration_tells_other_processes_nothing(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    _, batches = make(folder, resident=0.5, memory_limit="12MB")
+    with closing(iter(batches)) as iterator:
+        next(iterator)
+        assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("when", ["before", "when it is opened"])
@@ -181,17 +191,17 @@ class Hashable:
 
 
 def test_what_earlier_iterations_left_is_planned_with_unless_a_limit_is_given():
-    watch, known, loop = MemoryWatch(), Budget(), Hashable()
+    watch, memory, loop = MemoryWatch(), LearntMemory(), Hashable()
     watch.least_available = 100 << 20
-    known.learn(loop, watch)
-    assert known.available_before(loop) is None  # too few batches to know what the model takes
+    memory.learn(loop, watch)
+    assert memory.available_before(loop) is None  # too few batches to know what the model takes
     watch.batches = 4
-    known.learn(loop, watch)
-    assert known.available_before(loop) == 95 << 20
+    memory.learn(loop, watch)
+    assert memory.available_before(loop) == 95 << 20
     assert probe_files(gz.Prefetch(), {}, 0, 95 << 20).observed == 95 << 20
     assert probe_files(gz.Prefetch(memory_limit=1 << 30), {}, 0, 95 << 20).observed is None
     del loop
-    assert len(known._learnt) == 0
+    assert len(memory._available) == 0
 
 
 def test_the_next_rows_are_placed_and_those_after_them_read_while_the_loop_is_busy(

@@ -10,9 +10,9 @@ import pytest
 from kinds import KINDS, options_of
 
 import graphzero as gz
-from graphzero.io.memory import BUDGET
 from graphzero.io.plan import IOPlan
 from graphzero.io.prefetch import STRATEGIES
+from graphzero.io.resident import kept_bytes
 from graphzero.io.session import TopologyIO, topology_files, touched_topology
 from graphzero.sampling.sampler import HopReadAhead, NeighborSampler
 
@@ -139,7 +139,7 @@ def batches_of(path, **prefetch):
         batches = gz.NeighborDataset(
             ds, seeds, [10, 5], batch_size=256, gather=(), prefetch=prefetch
         )
-        found = [(batch, BUDGET.kept_bytes()) for batch in batches]
+        found = [(batch, kept_bytes()) for batch in batches]
         return [batch for batch, _ in found], max(kept for _, kept in found)
 
 

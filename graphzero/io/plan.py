@@ -225,8 +225,6 @@ class IOPlan:
         Whether the rows of the next mini-batch are placed in their array in the background.
     placed_ahead : int
         Bytes of that mini-batch; 0 as long as its size is unknown.
-    topology_wanted, features_wanted : int
-        Bytes of topology and of rows that would be of use in memory.
     is_larger : bool
         Whether the dataset does not fit in memory.
     reason : str
@@ -241,8 +239,6 @@ class IOPlan:
     in_flight: int = 0
     places_ahead: bool = False
     placed_ahead: int = 0
-    topology_wanted: int = 0
-    features_wanted: int = 0
     is_larger: bool = False
     reason: str = ""
 
@@ -303,16 +299,12 @@ def _plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
             resident,
             first_resident=resident,
             in_flight=in_flight,
-            topology_wanted=estimate.topology,
-            features_wanted=estimate.features,
             reason=reason,
         )
     return IOPlan(
         strategy,
         resident,
         in_flight=in_flight,
-        topology_wanted=estimate.topology,
-        features_wanted=requested,
         first_resident=min(resident, memory // 2),
         reserve=reserve + estimate.labels,
         topology=_resident_of(estimate.topology, reserve) if strategy.reads_ahead else None,

@@ -18,13 +18,12 @@ import numpy.typing as npt
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.user_input import IdArray
-from graphzero.io.memory import PrefixGroup
 from graphzero.io.plan import IOPlan
 from graphzero.io.prefetch import STRATEGIES, Fetched, Prefetch, RowReader
 from graphzero.sampling.sampler import TypedSubgraph
 from graphzero.sampling.threads import WorkerThreads
 from graphzero.store.manifest import EdgeType
-from graphzero.store.mapped_file import ResidentPrefix, mincore_is_honest
+from graphzero.store.mapped_file import PrefixGroup, ResidentPrefix, mincore_is_honest
 
 # The name of an attribute; in a typed graph with the node type or edge type before it.
 RowKey: TypeAlias = "str | tuple[Any, str]"

@@ -17,19 +17,14 @@ from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
 from graphzero.graph.user_input import IdArray, Sampling
-from graphzero.io.memory import (
-    BUDGET,
-    Claim,
-    Lease,
-    MemoryWatch,
-    PrefixKeeper,
-)
+from graphzero.io.memory import LEARNT_MEMORY, MemoryWatch
 from graphzero.io.plan import BatchSize, Estimate, IOPlan, with_batches
 from graphzero.io.prefetch import Prefetch, unavailable_strategies
+from graphzero.io.resident import PrefixKeeper
 from graphzero.io.row_io import RowIO, RowKey, RowSource, managed_bytes, touched_rows
 from graphzero.sampling.sampler import HopReadAhead, TypedSubgraph
 from graphzero.sampling.threads import Pipeline, Stage, run_outside
-from graphzero.store.free_memory import available_memory, memory_group
+from graphzero.store.free_memory import available_memory
 from graphzero.store.mapped_file import ResidentPrefix, mincore_is_honest
 from graphzero.units import format_bytes
 
@@ -325,7 +320,7 @@ _PROMISED = 0.95  # of a resident prefix; less in memory is worth saying
 
 
 class Session:
-    """What one iteration holds: threads, resident prefixes, hop read-ahead, a share of the budget.
+    """What one iteration holds: threads, resident prefixes, hop read-ahead.
 
     `close` gives all of it back. A forked child that inherits it has no part in it.
 
@@ -339,8 +334,8 @@ class Session:
     plan : IOPlan
     feature_dtype : dtype-like, optional
         float32, to convert the features on their way.
-    trainer : int
-        The process whose DataLoader the iteration serves.
+    ranks : int
+        Of the distributed run, those on this machine.
     loop : object
         Iterations with the same one are those of one training loop: the next one knows how much
         memory this one had.
@@ -359,47 +354,30 @@ class Session:
         plan: IOPlan,
         *,
         feature_dtype: npt.DTypeLike | None,
-        trainer: int,
+        ranks: int,
         loop: object,
     ) -> None:
         self._process = os.getpid()
         self._watch = MemoryWatch()
-        graphs = {os.path.realpath(file.graph.path): file.num_bytes for file in topology}
-        self._features = {
-            os.path.realpath(source.store.path): source.num_bytes
-            for source in sources.values()
-            if source.is_managed
-        }
         with ExitStack() as stack:
             self.topology = TopologyIO(topology, prefetch, plan)
             self.rows = RowIO(sources, prefetch, plan, feature_dtype=feature_dtype)
             stack.enter_context(closing(self.rows))
             self._text = str(self.rows.plan)
-            prefixes = [prefix for prefix, _ in self.topology.prefixes]
-            wanted = {
-                **_divided(plan.topology_wanted, graphs),
-                **_divided(plan.features_wanted, self._features),
-            }
-            claim = Claim(memory_group(), trainer, wanted, plan.in_flight)
-            self._lease = Lease(BUDGET, claim, [*prefixes, self.rows.prefix])
-            stack.enter_context(closing(self._lease))
-            stack.callback(BUDGET.learn, loop, self._watch, plan.placed_ahead)
-            self._keeper = PrefixKeeper(
-                self._watch,
-                self.topology.prefixes,
-                self.rows.prefix,
-                plan.first_resident,
-                plan.resident,
-                self._allowed,
-            )
-            stack.enter_context(closing(self._keeper))
+            stack.callback(LEARNT_MEMORY.learn, loop, self._watch, plan.placed_ahead)
+            self._keeper: PrefixKeeper | None = None
+            if self.topology.prefixes or (plan.resident and self.rows.prefix.parts):
+                self._keeper = PrefixKeeper(
+                    self._watch,
+                    self.topology.prefixes,
+                    self.rows.prefix,
+                    first=plan.first_resident,
+                    most=plan.resident,
+                    reserve=plan.reserve,
+                    reserve_at_first=(ranks - 1) * plan.in_flight,
+                )
+                stack.enter_context(closing(self._keeper))
             self._stack = stack.pop_all()
-
-    def _allowed(self, available: int) -> int:
-        """Bytes of resident rows, if all iterations may keep so many bytes of files together."""
-        # each file's part of them, as far as other iterations leave it
-        parts = _divided(available - self.rows.plan.reserve, self._features)
-        return sum(self._lease.share(name, part) for name, part in parts.items())
 
     @property
     def plan(self) -> IOPlan:
@@ -420,9 +398,9 @@ class Session:
 
     def count_batch(self) -> None:
         """The training loop has finished another mini-batch."""
-        self._keeper.count_batch()
-        if self._watch.is_settled:
-            self._lease.settle()
+        self._watch.batches += 1
+        if self._keeper is not None:
+            self._keeper.follow_batch()
 
     def run_ahead(
         self, stages: Sequence[Stage], items: Iterable[Any], *, lookahead: int
@@ -437,9 +415,3 @@ class Session:
         """Ends all threads, after the calls that they are in."""
         if self._process == os.getpid():
             run_outside(self._stack.close)
-
-
-def _divided(num_bytes: int, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Divides bytes among files in proportion to their sizes."""
-    total = max(1, sum(sizes.values()))
-    return {name: num_bytes * size // total for name, size in sizes.items()}

@@ -29,7 +29,12 @@ from typing_extensions import Unpack
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import IdArray, as_seed, as_threads
-from graphzero.io.memory import BUDGET, check_shared_memory, shared_memory_bytes
+from graphzero.io.memory import (
+    LEARNT_MEMORY,
+    check_shared_memory,
+    ranks_of_host,
+    shared_memory_bytes,
+)
 from graphzero.io.plan import Estimate, IOPlan, make_plan
 from graphzero.io.prefetch import Fetched, Prefetch, pages_read
 from graphzero.io.row_io import PagesRequested, RowKey, RowSource, row_sources
@@ -540,7 +545,7 @@ def start_session(
         batches.prefetch,
         plan_iteration(batches, share, epoch, numbers),
         feature_dtype=batches.feature_dtype,
-        trainer=os.getppid() if in_worker() else os.getpid(),
+        ranks=ranks_of_host(os.environ, share.world_size),
         loop=batches,
     )
 
@@ -556,7 +561,8 @@ def _probe(batches: SeedDataset, share: Share, epoch: int, numbers: Sequence[int
     """Sizes of the files; where they matter, also the size of the first mini-batch."""
     files, sources = batches.topology, batches.row_sources(epoch)
     topology = sum(file.num_bytes for file in files)
-    estimate = probe_files(batches.prefetch, sources, topology, BUDGET.available_before(batches))
+    before = LEARNT_MEMORY.available_before(batches)
+    estimate = probe_files(batches.prefetch, sources, topology, before)
     may_be_too_small = in_worker() and (shared_memory_bytes() or _PLENTY_SHARED) < _PLENTY_SHARED
     if not (is_large(estimate) or may_be_too_small) or len(numbers) == 0:
         return estimate
