@@ -351,8 +351,13 @@ class Machine:
 def this_machine(folder: str | os.PathLike[str] | None) -> Machine:
     """The machine that this process runs on, with the disk that holds a folder."""
     mount = None if folder is None else mount_of(folder)
-    place = (None, None) if mount is None else (mount.device or None, mount.fstype or None)
-    return Machine(_cpu_name(), available_processors(), psutil.virtual_memory().total, *place)
+    return Machine(
+        cpu=_cpu_name(),
+        cores=available_processors(),
+        memory=psutil.virtual_memory().total,
+        disk=None if mount is None else mount.device or None,
+        file_system=None if mount is None else mount.fstype or None,
+    )
 
 
 def _cpu_name() -> str | None:
@@ -367,11 +372,11 @@ def _cpu_name() -> str | None:
 
 def mount_of(path: str | os.PathLike[str]) -> Any:
     """The mount that shows at a path, as psutil describes it; None if there is none."""
-    here = Path(os.path.realpath(path))
+    place = Path(os.path.realpath(path))
     mounts = psutil.disk_partitions(all=True)
     # a later mount hides an earlier one
-    found = [mount for mount in reversed(mounts) if here.is_relative_to(mount.mountpoint)]
-    return max(found, key=lambda mount: len(mount.mountpoint), default=None)
+    above = [mount for mount in reversed(mounts) if place.is_relative_to(mount.mountpoint)]
+    return max(above, key=lambda mount: len(mount.mountpoint), default=None)
 
 
 def installed_versions() -> dict[str, str]:

@@ -178,7 +178,7 @@ class Tuned:
         return next(one for one, time in seconds.items() if time <= _NOISE * least)
 
     def content(self) -> dict[str, Any]:
-        """What `--json` prints: the choice, the trials, and where they were made."""
+        """What ``--json`` prints: the choice, the trials, and where they were made."""
         return {
             "machine": asdict(this_machine(self.workload.folder)),
             "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
