@@ -15,8 +15,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 
-MODULES_OF_A_CSV = 20
-MODULES_OF_A_BATCH = 22
+MODULES_OF_A_CSV = 21
+MODULES_OF_A_BATCH = 23
 
 
 @dataclass(frozen=True)
