@@ -28,7 +28,7 @@ from graphzero.units import print_lines, require_local
 # Each is a module of `graphzero.commands`; in the order of the help.
 _COMMANDS = (
     *("build", "import", "append", "set", "reorder", "pack", "info", "verify"),
-    *("fetch", "publish", "tune", "train", "infer", "report", "demo"),
+    *("fetch", "publish", "tune", "train", "report", "demo"),
 )
 
 
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     open_closed_streams()
     args = make_parser().parse_args(argv)
-    if argv is None and args.command in ("train", "infer", "demo"):
+    if argv is None and args.command in ("train", "demo"):
         let_threads_sleep()
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: _fail(f"warning: {message}")

@@ -182,7 +182,7 @@ def test_what_is_printed_is_printable_and_says_what_it_was(text):
         ("publish @/d @/new", 0),
         ("fetch @/d @/new", 0),
         ("pack @/d @/p.gd --epochs 1 --fanouts 2", 0),
-        ("train @/d --epochs 1 --fanouts 2 --save @/model.pt", 0),
+        ("train @/d --epochs 1 --fanouts 2 --json @/d/graph.gl", 1),
         ("report @/missing", 127),
         ("report @/record.json", 0),
     ],

@@ -17,11 +17,8 @@ import pytest
 import torch
 
 import graphzero as gz
-from graphzero.cli import main
 from graphzero.pyg import from_data
 from graphzero.training import infer, layers
-from graphzero.training.graphsage import SavedModel
-from graphzero.training.trainer import train
 
 pytest.importorskip("torch_geometric")
 
@@ -310,55 +307,18 @@ def test_kills_at_many_moments_leave_the_same_rows(
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
-def test_train_evaluates_over_all_neighbours_and_the_command_infers(
-    dtype: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_model_that_torch_has_saved_infers_rows_of_every_dtype(
+    dtype: str, tmp_path: Path
 ) -> None:
     x = (X * 40 + 128).clip(0, 255).astype(dtype)
-    labels = np.where(np.arange(NODES) % 5 == 0, -1, X[:, 0] > 0).astype(np.int64)
-    splits = {"train": np.arange(0, 200), "test": np.arange(200, NODES)}
-    model, predicted, out = (str(tmp_path / name) for name in ("m.pt", "p.npz", "scores.gd"))
-    data = str(tmp_path / "data")
-    gz.build(data, EDGE_INDEX, x, labels, splits=splits).close()
-    options = ["--epochs=2", "--hidden=8", "--fanouts=3,3", "--evaluation=exact"]
-    assert main(["train", data, *options, f"--save={model}", f"--predictions={predicted}"]) == 0
-    printed = capsys.readouterr().out
-    assert "over all neighbours:" in printed
-    assert main(["infer", model, data, out, "--memory-limit", "100MB"]) == 0
-    with gz.FeatureStore(out) as rows:
-        scores = rows[:]
-    own, features = gz.GraphSAGE.from_saved(model), torch.from_numpy(x).float()
-    by_target = EDGE_INDEX[:, np.argsort(EDGE_INDEX[1], kind="stable")]
+    torch.save(gz.GraphSAGE(DIM, 8, 2, 2).state_dict(), tmp_path / "model.pt")
+    model = gz.GraphSAGE(DIM, 8, 2, 2).eval()
+    model.load_state_dict(torch.load(tmp_path / "model.pt", weights_only=True))
+    with gz.build(tmp_path / "data", EDGE_INDEX, x) as narrow:
+        scores = gz.infer(model, narrow, tmp_path / "scores.gd")[:]
     with torch.no_grad():
-        wanted = own(features, torch.from_numpy(by_target)).numpy()
+        wanted = model(torch.from_numpy(x).float(), torch.from_numpy(EDGE_INDEX)).numpy()
     np.testing.assert_allclose(scores, wanted, rtol=1e-4, atol=1e-4)
-    with np.load(predicted) as found:
-        assert np.array_equal(found["predicted"], scores[found["node_id"]].argmax(1))
-    known = splits["test"][labels[splits["test"]] >= 0]
-    right = (scores[known].argmax(1) == labels[known]).mean()
-    assert f"test  accuracy {right:.4f}" in printed
-    assert f"{len(known):,} nodes)" in printed
-
-
-def test_exact_evaluation_is_refused_before_the_training(tmp_path: Path) -> None:
-    labels = np.arange(NODES) % 2
-    with gz.build(tmp_path / "data", EDGE_INDEX, X, labels, neighbors="out") as ds:
-        with pytest.raises(ValueError, match="in-neighbours"):
-            train(ds, evaluation="exact", epochs=10**9)
-        with pytest.raises(ValueError, match="'sampled' or 'exact'"):
-            train(ds, evaluation="best")
-
-
-def test_the_command_refuses_other_features_and_existing_inputs(
-    ds: gz.Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    model = tmp_path / "m.pt"
-    arguments = gz.GraphSAGE(DIM + 1, 4, 2, 2)
-    SavedModel(arguments.arguments, arguments.state_dict(), [2, 2], "float32", 1, 0).write(model)
-    folder = str(tmp_path / "data")
-    assert main(["infer", str(model), folder, str(tmp_path / "out.gd")]) == 1
-    assert f"trained on {DIM + 1} features a node" in capsys.readouterr().err
-    assert main(["infer", str(model), folder, str(model)]) == 1
-    assert model.stat().st_size > 0
 
 
 def test_real_graphs(real_data: Path, tmp_path: Path) -> None:

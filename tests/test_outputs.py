@@ -111,7 +111,7 @@ def test_a_file_that_is_read_only_is_not_replaced(tmp_path, monkeypatch):
 
 
 def test_outputs_are_neither_the_same_file_nor_one_that_is_read(tmp_path):
-    real, link = Output("--json", tmp_path / "x.json"), Output("--save", tmp_path / "link")
+    real, link = Output("--json", tmp_path / "x.json"), Output("--csv", tmp_path / "link")
     link.path.symlink_to(real.path)
     for _ in range(2):
         for outputs in ([real, real], [real, link], [link, real]):

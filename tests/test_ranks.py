@@ -25,6 +25,7 @@ from ranks_data import NODES, SEEDS, SIZE, write_data
 import graphzero as gz
 from graphzero.loader import epochs
 from graphzero.sampling.order import Share, batch_ids
+from graphzero.training.train_options import TrainOptions
 from graphzero.training.trainer import train
 
 if not torch.distributed.is_available():
@@ -279,16 +280,12 @@ def test_ranks_in_step_have_one_state(folder):
         del passes
 
 
-def test_one_rank_may_train_alone(folder, tmp_path, two_ranks):
-    """`train` is the work of one process: it takes all seeds, to train, to evaluate, to predict."""
-    ds = gz.open(folder)
-    predictions = tmp_path / "p.npz"
-    report = train(ds, epochs=1, fanouts=[3], batch_size=SIZE, predictions=predictions)
+def test_one_rank_may_train_alone(folder, two_ranks):
+    """`train` is the work of one process: it takes all seeds, to train and to evaluate."""
+    report = train(gz.open(folder), TrainOptions(epochs=1, fanouts=[3], batch_size=SIZE))
     assert report.epochs[0].batches == 7
     found = {name: split.num_nodes for name, split in report.splits.items()}
     assert found == {"train": 97, "val": 77, "test": 89}
-    with np.load(tmp_path / "p.npz") as file:
-        assert len(file["node_id"]) == 97 + 77 + 89
 
 
 # --- several processes

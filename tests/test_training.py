@@ -8,7 +8,6 @@ import dataclasses
 import gc
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -17,7 +16,6 @@ import time
 
 import files
 import numpy as np
-import pandas as pd
 import psutil
 import pytest
 import torch
@@ -28,13 +26,12 @@ import graphzero as gz
 from graphzero import _core
 from graphzero.commands.demo_command import write_demo
 from graphzero.training import trainer
-from graphzero.training.graphsage import GraphSAGE, SavedModel
+from graphzero.training.graphsage import GraphSAGE
+from graphzero.training.train_options import TrainOptions
 from graphzero.training.trainer import labelled_splits, train
 
 # what is tested is Python; its C code runs under the sanitizers in other tests
 pytestmark = pytest.mark.no_asan
-
-OPTIONS = {"epochs": 4, "batch_size": 256, "hidden": 16, "fanouts": [4, -1], "seed": 3}
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +57,6 @@ def unknown(tmp_path_factory):
     files |= {"labels": labels, "splits": splits}
     with gz.build(folder / "d", **files, directed=False) as dataset:
         yield dataset
-
-
-@pytest.fixture(scope="module")
-def saved(unknown, tmp_path_factory):
-    """The file of a model, and the report of its training."""
-    folder = tmp_path_factory.mktemp("saved")
-    report = train(unknown, save=folder / "m.pt", predictions=folder / "p.npz", **OPTIONS)
-    return folder / "m.pt", report
 
 
 def without_times(report):
@@ -162,7 +151,8 @@ def test_the_edge_list_of_cora_as_it_is(real_data):
 
 def test_neighbours_are_learnt_from(ds):
     seen = []
-    report = train(ds, epochs=20, batch_size=256, dropout=0.2, on_epoch=seen.append)
+    options = TrainOptions(epochs=20, batch_size=256, dropout=0.2)
+    report = train(ds, options, on_epoch=seen.append)
     assert report.splits["test"].accuracy > 0.6
     assert report.splits["test"].majority < 0.35
     counts = {name: split.num_nodes for name, split in report.splits.items()}
@@ -178,20 +168,20 @@ def test_neighbours_are_learnt_from(ds):
 
 
 def test_a_seed_decides_everything(ds):
-    options = {"epochs": 3, "batch_size": 256}
+    options = TrainOptions(epochs=3, batch_size=256, seed=7)
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    first = without_times(train(ds, seed=7, **options))
+    first = without_times(train(ds, options))
     assert torch.equal(torch.rand(3), expected), "torch's own generator must be left alone"
     torch.manual_seed(6)
-    assert without_times(train(ds, seed=7, **options)) == first
-    assert without_times(train(ds, seed=8, **options)) != first
+    assert without_times(train(ds, options)) == first
+    assert without_times(train(ds, dataclasses.replace(options, seed=8))) != first
 
 
 def test_workers_change_nothing_and_are_counted(ds):
-    options = {"epochs": 2, "batch_size": 256}
-    alone, helped = train(ds, **options), train(ds, workers=2, **options)
+    options = TrainOptions(epochs=2, batch_size=256)
+    alone, helped = train(ds, options), train(ds, dataclasses.replace(options, workers=2))
     assert without_times(helped) == without_times(alone)
     assert helped.memory.processes >= alone.memory.processes + 2
 
@@ -199,28 +189,28 @@ def test_workers_change_nothing_and_are_counted(ds):
 def test_a_pack_trains_as_its_batches_do(ds, tmp_path):
     out, seeds = tmp_path / "p.gd", ds.splits["train"]
     gz.pack(ds, out, seeds, [4, 3], epochs=2, batch_size=200, shuffle=True, seed=7, resident=0.2)
-    packed = train(ds, epochs=2, seed=7, pack=out)
-    plain = train(ds, epochs=2, seed=7, fanouts=[4, 3], batch_size=200)
+    packed = train(ds, TrainOptions(epochs=2, seed=7, pack=out))
+    plain = train(ds, TrainOptions(epochs=2, seed=7, fanouts=[4, 3], batch_size=200))
     assert packed.io != plain.io
     assert without_times(packed) == without_times(plain)
     for options in ({"fanouts": [4, 3]}, {"batch_size": 200}):
         with pytest.raises(ValueError, match="a pack has its own fanouts and batch size"):
-            train(ds, pack=out, **options)
+            TrainOptions(pack=out, **options)
     gz.pack(ds, out, seeds[:-1], [4, 3], epochs=1, batch_size=200, overwrite=True)
     with pytest.raises(ValueError, match="was packed with other inputs: num_seeds .* seeds_crc"):
-        train(ds, pack=out)
+        train(ds, TrainOptions(pack=out))
 
 
 def test_which_nodes_are_trained_on_and_evaluated(tmp_path):
     parts = {"features": np.eye(4), "labels": np.array([0, 1, -1, 1])}
     with make(tmp_path, "plain", **parts) as plain:
-        report = train(plain, epochs=2, fanouts=[-1])
+        report = train(plain, TrainOptions(epochs=2, fanouts=[-1]))
     assert {name: split.num_nodes for name, split in report.splits.items()} == {"train": 3}
     assert report.best_epoch == 2, "there is nothing to choose by"
     assert report.epochs[0].val_accuracy is None
-    splits = {"train": [0, 1], "valid": [2, 3], "other": [1]}
+    splits = {"train": [0, 1], "valid": [2, 3], "other": [1], "test": np.empty(0, int)}
     with make(tmp_path, "split", splits=splits, **parts) as split:
-        report = train(split, epochs=1, fanouts=[-1])
+        report = train(split, TrainOptions(epochs=1, fanouts=[-1]))
     counts = {name: one.num_nodes for name, one in report.splits.items()}
     assert counts == {"train": 2, "val": 1}
     assert report.epochs[0].val_accuracy is not None
@@ -247,24 +237,59 @@ BOTH = {"features": FEATURES, "labels": LABELS}
 )
 def test_datasets_that_cannot_be_trained_on(tmp_path, parts, message):
     with make(tmp_path, "bad", **parts) as bad, pytest.raises(ValueError, match=message):
-        train(bad, epochs=1)
+        train(bad, TrainOptions(epochs=1))
 
 
-def test_options_out_of_range(ds):
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"fanouts": [-2]}, "fanout must be a positive"),
+        ({"fanouts": []}, "fanouts must name at least one"),
+        ({"hidden": 0}, "hidden must be at least 1"),
+        ({"epochs": 0}, "epochs must be at least 1"),
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"workers": -1}, "workers must be at least 0"),
+        ({"seed": 0.5}, "seed must be an integer"),
+        *(({"lr": lr}, "lr must be a positive number") for lr in (-1.0, 0, np.inf, np.nan)),
+        ({"dropout": 1}, "dropout must be from 0 to below 1"),
+        ({"weight_decay": -1.0}, "weight_decay must be a number from 0"),
+    ],
+)
+def test_options_out_of_range(options, message):
+    with pytest.raises(ValueError, match=message):
+        TrainOptions(**options)
+
+
+def test_what_the_dataset_or_the_machine_cannot_do(ds):
     few = gz.Dataset(ds.graph, ds.features, ds.labels, ds.splits, num_classes=2)
-    for given, options, message in (
-        (few, {}, "label 3 is not below num_classes=2"),
-        (ds, {"fanouts": [-2]}, "fanout must be a positive"),
-        (ds, {"fanouts": []}, "fanouts must name at least one"),
-        (ds, {"hidden": 0}, "hidden must be at least 1"),
-        (ds, {"epochs": 0}, "epochs must be at least 1"),
-        *((ds, {"lr": lr}, "lr must be a positive number") for lr in (-1.0, 0, np.inf, np.nan)),
-        (ds, {"dropout": 1}, "dropout from 0 to below 1"),
-        (ds, {"weight_decay": -1.0}, "weight_decay"),  # torch says it
-        (ds, {"device": "abacus"}, "device 'abacus' cannot be used: "),
-    ):
-        with pytest.raises(ValueError, match=message):
-            train(given, **options)
+    with pytest.raises(ValueError, match="label 3 is not below num_classes=2"):
+        train(few, TrainOptions())
+    with pytest.raises(ValueError, match="device 'abacus' cannot be used: "):
+        train(ds, TrainOptions(device="abacus"))
+    with pytest.raises(MemoryError, match="takes .* TB, and .* a smaller hidden"):
+        train(ds, TrainOptions(hidden=10**9, fanouts=[2, 2, 2]))
+
+
+def test_an_evaluation_is_that_of_a_loop_over_the_same_batches(unknown):
+    splits = labelled_splits(unknown)
+    training = trainer.Trainer(
+        ds=unknown,
+        splits=splits,
+        num_classes=3,
+        options=TrainOptions(hidden=16, fanouts=[4, -1], batch_size=64, seed=3),
+        device=torch.device("cpu"),
+        interrupts=trainer.Interrupts(),
+    )
+    report = training.evaluate(splits["test"])
+    loader = gz.NeighborLoader(unknown, [4, -1], splits["test"], batch_size=64, seed=3)
+    with torch.no_grad():
+        scores = torch.cat([training.model(b.x, b.edge_index)[: b.batch_size] for b in loader])
+    labels = torch.from_numpy(unknown.labels.gather(splits["test"])).reshape(-1).long()
+    assert report.num_nodes == len(labels) < len(unknown.splits["test"])
+    assert report.accuracy == (scores.argmax(1) == labels).double().mean().item()
+    assert report.majority == labels.bincount().max().item() / len(labels)
+    loss = torch.nn.functional.cross_entropy(scores, labels).item()
+    assert report.loss == pytest.approx(loss, rel=1e-5)
 
 
 @pytest.fixture
@@ -277,7 +302,7 @@ def cora(real_data, tmp_path):
 
 
 def test_cora(cora):
-    accuracies = [train(cora, seed=seed).splits["test"].accuracy for seed in range(3)]
+    accuracies = [train(cora, TrainOptions(seed=seed)).splits["test"].accuracy for seed in range(3)]
     assert np.mean(accuracies) >= 0.78
 
 
@@ -307,157 +332,11 @@ def test_memory_does_not_grow_over_epochs(cora):
     assert idle - idle_before < 4 * cora.num_nodes * cora.features.row_bytes
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_the_roc_auc_is_the_share_of_pairs_in_the_right_order(seed):
-    rng = np.random.default_rng(seed)
-    scores = rng.integers(-2, 3, (40, 2)).astype(np.float32)
-    labels, difference = rng.integers(0, 2, 40), scores[:, 1] - scores[:, 0]
-    pairs = difference[labels == 1][:, None] - difference[labels == 0]
-    found = trainer.report_of(scores, labels).roc_auc
-    assert found == pytest.approx(np.mean((pairs > 0) + (pairs == 0) / 2))
-    assert trainer.report_of(scores, np.ones(40, int)).roc_auc is None
-    assert trainer.report_of(np.c_[scores, scores], labels).roc_auc is None
-
-
-# --- the saved model, and predictions
-
-
-def test_predictions_as_csv_have_those_of_the_arrays(tmp_path):
-    nodes = {"train": np.array([3, 1]), "a, b": np.array([7])}
-    scores = {name: np.random.default_rng(0).random((len(nodes[name]), 2), "f4") for name in nodes}
-    trainer.write_predictions(tmp_path / "p.npz", nodes, scores)
-    trainer.write_predictions(tmp_path / "p.csv", nodes, scores)
-    text, arrays = pd.read_csv(tmp_path / "p.csv"), np.load(tmp_path / "p.npz")
-    assert [*text] == ["node_id", "split", "predicted", "probability_0", "probability_1"]
-    for name in ("node_id", "split", "predicted"):
-        assert text[name].tolist() == arrays[name].tolist()
-    probability = text[["probability_0", "probability_1"]].to_numpy("f4")
-    np.testing.assert_array_equal(probability, arrays["probability"])
-
-
-def scores_of(unknown, model, seeds):
-    """Class scores of seeds in this order, by a loop of one's own."""
-    loader = gz.NeighborLoader(unknown, [4, -1], seeds, batch_size=256, seed=3)
-    with torch.no_grad():
-        return torch.cat([trainer.forward_seeds(model, batch)[0] for batch in loader])
-
-
-ARGUMENTS = {"in_dim": 8, "hidden": 1 << 40, "num_classes": 3, "num_layers": 2, "dropout": 0.3}
-
-
-def test_the_saved_model_is_that_of_the_best_epoch(unknown, saved):
-    path, report = saved
-    content = SavedModel.read(path)
-    assert content.epoch == report.best_epoch
-    assert (content.fanouts, content.feature_dtype, content.seed) == ([4, -1], "float32", 3)
-    assert content.arguments == {**ARGUMENTS, "hidden": 16}
-    model = gz.GraphSAGE.from_saved(path)
-    assert not model.training
-    assert sum(p.numel() for p in model.parameters() if p.requires_grad) == report.num_parameters
-    val = labelled_splits(unknown)["val"]
-    predicted = scores_of(unknown, model, val).argmax(1).numpy()
-    correct = (predicted == unknown.labels.gather(val).ravel()).mean()
-    assert correct == report.splits["val"].accuracy
-
-
-def test_a_better_epoch_is_saved_when_it_ends(unknown, tmp_path):
-    path, saved = tmp_path / "m.pt", []
-    report = train(
-        unknown, save=path, on_epoch=lambda e: saved.append(SavedModel.read(path).epoch), **OPTIONS
-    )
-    accuracies = [epoch.val_accuracy for epoch in report.epochs]
-    assert saved[0] == 1
-    assert saved[-1] == report.best_epoch
-    for i, epoch in enumerate(saved):
-        assert accuracies[epoch - 1] == max(accuracies[: i + 1])
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda data: b"", ""),
-        (lambda data: data[: len(data) // 2], ""),
-        (lambda data: data.replace(b"graphzero.GraphSAGE", b"Graphzero.GraphSAGE"), ""),
-        ([1, 2], ""),
-        ({"format": None, "weights": torch.ones(2)}, "format"),
-        ({"version": 2}, "it has version 2, this graphzero reads version 1"),
-        ({"arguments": {"hidden": 3}}, "arguments are not"),
-        ({"fanouts": [3]}, "one fanout for each layer"),
-        ({"fanouts": [3, -2]}, "a fanout must be a positive"),
-        ({"state_dict": {"x": torch.ones(2)}}, "Error.s. in loading state_dict"),
-        ({"arguments": ARGUMENTS}, ""),  # takes no memory
-    ],
-)
-def test_a_file_that_is_no_model_or_has_wrong_content(saved, tmp_path, change, message):
-    path = tmp_path / "m.pt"
-    if callable(change):
-        path.write_bytes(change(saved[0].read_bytes()))
-    else:
-        content = torch.load(saved[0], weights_only=True)
-        torch.save({**content, **change} if isinstance(change, dict) else change, path)
-    with pytest.raises(
-        gz.FormatError, match=f"m.pt is not a model that .*{message}.*: train again"
-    ):
-        gz.GraphSAGE.from_saved(path)
-
-
-def test_predictions_cover_every_split_and_are_those_that_were_evaluated(unknown, saved):
-    path, report = saved
-    found = np.load(path.with_name("p.npz"))
-    node_id, split, predicted = found["node_id"], found["split"], found["predicted"]
-    probability = found["probability"]
-    assert (probability.shape, probability.dtype) == ((len(node_id), 3), np.float32)
-    assert np.allclose(probability.sum(1), 1)
-    assert np.array_equal(probability.argmax(1), predicted)
-    labels = unknown.labels.gather(node_id).ravel()
-    assert (labels < 0).sum() > 50, "nodes without a label are predicted too"
-    model = gz.GraphSAGE.from_saved(path)
-    for name, nodes in unknown.splits.items():
-        here = split == name
-        assert node_id[here].tolist() == nodes.tolist()
-        known = labels[here] >= 0
-        if name in report.splits:
-            accuracy = (predicted[here] == labels[here])[known].mean()
-            assert accuracy == report.splits[name].accuracy
-        for part in (known, ~known) if name in report.splits else (known >= 0,):
-            expected = torch.softmax(scores_of(unknown, model, nodes[part]), 1).numpy()
-            assert np.allclose(probability[here][part], expected, atol=1e-6)
-
-
-def test_a_split_may_be_empty(tmp_path):
-    """Predictions then have no node of it."""
-    splits = {"train": [0, 1], "later": np.empty(0, int)}
-    with make(tmp_path, "d", features=FEATURES, labels=LABELS, splits=splits) as small:
-        train(small, epochs=1, hidden=2, predictions=tmp_path / "p.npz")
-    assert np.load(tmp_path / "p.npz")["split"].tolist() == ["train", "train"]
-
-
-def test_files_that_will_have_no_room_are_refused_before_the_training(unknown, tmp_path, capfd):
-    rows = sum(map(len, unknown.splits.values()))
-    paths = {name: tmp_path / f"x.{name}" for name in ("npz", "csv", "CSV")}
-    for path in paths.values():
-        train(unknown, predictions=path, save=tmp_path / "m.pt", epochs=1, hidden=64)
-        assert path.stat().st_size <= rows * 100
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    try:
-        for name, options in (("predictions", {"hidden": 4}), ("save", {"hidden": 512})):
-            resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limit[1]))
-            with pytest.raises(OSError, match=f"{name} cannot be written: File too large"):
-                train(unknown, **{name: tmp_path / "y.npz"}, epochs=1, **options)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-    assert not (tmp_path / "y.npz").exists()
-    with pytest.raises(OSError, match="folder"):
-        train(unknown, save=f"{tmp_path}/new/", epochs=1)
-    with pytest.raises(MemoryError, match="takes .* TB, and .* a smaller hidden"):
-        train(unknown, hidden=10**9, fanouts=[2, 2, 2])
-
-
 # --- Ctrl-C
 
 
 TRAINING, EVALUATION = True, False
-SHORT = {"epochs": 5, "batch_size": 4, "fanouts": [2], "hidden": 4}
+SHORT = TrainOptions(epochs=5, batch_size=4, fanouts=[2], hidden=4)
 
 
 @pytest.fixture(autouse=True)
@@ -505,35 +384,33 @@ def press(monkeypatch):
 
 
 def interrupted(ring, **options):
-    report = train(ring, **SHORT, **options)
+    report = train(ring, SHORT, **options)
     assert report.interrupted
     return report
 
 
-def test_the_epochs_that_have_ended_are_kept(ring, tmp_path, press):
+def test_the_epochs_that_have_ended_are_kept(ring, press):
     batches = press(TRAINING, {5: 1})  # the first of two batches of epoch 3
-    outputs = {"save": tmp_path / "m.pt", "predictions": tmp_path / "p.npz"}
     told = []
-    report = interrupted(ring, on_interrupt=told.append, **outputs)
+    report = interrupted(ring, on_interrupt=told.append)
     assert next(batches) == 6, "no batch after that in which Ctrl-C was pressed"
     assert [epoch.epoch for epoch in report.epochs] == [1, 2]
     assert told == [report.epochs[-1]]
     assert set(report.splits) == {"train", "val"}
     best = report.epochs[report.best_epoch - 1].val_accuracy
     assert report.splits["val"].accuracy == best
-    gz.GraphSAGE.from_saved(tmp_path / "m.pt")
-    with np.load(tmp_path / "p.npz") as found:
-        assert len(found["node_id"]) == 12
 
 
-def test_before_the_first_epoch_has_ended_nothing_is_written(ring, tmp_path, press):
+def test_before_the_first_epoch_has_ended_nothing_is_reported(folder, tmp_path, press, capfd):
     press(EVALUATION, {1: 1})
-    earlier = tmp_path / "p.npz"
-    earlier.write_text("of before")
-    with pytest.raises(KeyboardInterrupt, match="ended: nothing was written"):
-        train(ring, save=tmp_path / "m.pt", predictions=earlier, **SHORT)
-    assert sorted(os.listdir(tmp_path)) == ["d", "p.npz"]
-    assert earlier.read_text() == "of before"
+    report = tmp_path / "report.json"
+    report.write_text("of before")
+    assert run("train", folder, "--batch-size", 4, "--json", report) == 130
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "interrupted before the first epoch ended" in only_line(err)
+    assert sorted(os.listdir(tmp_path)) == ["d", "report.json"]
+    assert report.read_text() == "of before"
 
 
 def test_pressing_twice_in_one_batch_ends_it_at_once(ring, press):
@@ -542,47 +419,14 @@ def test_pressing_twice_in_one_batch_ends_it_at_once(ring, press):
     assert len(interrupted(ring, on_epoch=trained.append).epochs) == len(trained) == 1
 
 
-@pytest.mark.parametrize(("option", "presses", "epochs"), [("predictions", 1, 5), ("save", 2, 1)])
-def test_ctrl_c_while_a_file_is_written_loses_neither_file_nor_report(
-    ring, tmp_path, monkeypatch, option, presses, epochs
-):
-    """Of the model, that of the first epoch."""
-    writers = {"predictions": (trainer, "write_predictions"), "save": (trainer.SavedModel, "write")}
-    write, left = getattr(*writers[option]), iter([presses])
-
-    def pressed(*words):
-        for _ in range(next(left, 0)):
-            signal.raise_signal(signal.SIGINT)  # the second one is honoured at once
-        write(*words)
-
-    monkeypatch.setattr(*writers[option], pressed)
-    report = interrupted(ring, **{option: tmp_path / "out.npz"})
-    assert len(report.epochs) == epochs
-    if option == "save":
-        assert gz.GraphSAGE.from_saved(tmp_path / "out.npz").arguments["in_dim"] == 3
-    else:
-        assert len(np.load(tmp_path / "out.npz")["node_id"]) == 12
-
-
 def test_another_handler_stays(ring):
     seen = []
     signal.signal(signal.SIGINT, lambda *_: seen.append(1))
     try:
-        train(ring, on_epoch=lambda _: signal.raise_signal(signal.SIGINT), **SHORT)
+        train(ring, SHORT, on_epoch=lambda _: signal.raise_signal(signal.SIGINT))
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     assert len(seen) == 5
-
-
-def test_ctrl_c_in_the_evaluation_ends_it_all_but_the_saved_model(folder, tmp_path, press, capfd):
-    press(TRAINING, {5: 1})
-    press(EVALUATION, {3: 1})
-    words = ["--predictions", tmp_path / "p.npz", "--save", tmp_path / "m.pt"]
-    options = ["--epochs", 5, "--batch-size", 4, "--fanouts", 2, "--hidden", 4]
-    assert run("train", folder, *options, *words) == 130
-    assert "epoch   2" in capfd.readouterr().out
-    assert gz.GraphSAGE.from_saved(tmp_path / "m.pt").arguments["in_dim"] == 3
-    assert not (tmp_path / "p.npz").exists()
 
 
 # --- the command
@@ -598,7 +442,6 @@ def test_train_prints_and_writes_the_report(data, tmp_path, capfd):
     assert "batches/s" in lines[0]
     assert lines[3].startswith("weights of epoch ")
     assert lines[4].startswith("train accuracy ")
-    assert "  ROC AUC " in lines[4]
     assert "majority class 0.5000, 12 nodes" in lines[4]
     assert lines[-1].startswith("memory")
     assert "page cache of the dataset's files: " in lines[-1]
@@ -617,22 +460,15 @@ def test_several_processes_of_torchrun_are_refused(data, capfd, monkeypatch):
     assert run("train", data, "--epochs", 1) == 0
 
 
-@pytest.mark.parametrize("option", ["--save", "--predictions", "--json"])
-def test_train_checks_its_outputs_before_it_trains(data, tmp_path, option, capfd):
-    same = "--json" if option == "--save" else "--save"
-    for words, message in (
-        ([tmp_path / "no" / "x.npz"], "cannot be written: No such file"),
-        ([tmp_path / "x.npz", same, tmp_path / "x.npz"], "as well: choose another path"),
+def test_train_checks_its_report_before_it_trains(data, tmp_path, capfd):
+    for path, message in (
+        (tmp_path / "no" / "x.json", "--json cannot be written: No such file"),
+        (data / "graph.gl", "would replace"),
     ):
-        assert run("train", data, "--epochs", 1, option, *words) == 1
+        assert run("train", data, "--epochs", 1, "--json", path) == 1
         out, err = capfd.readouterr()
         assert out == ""
         assert message in only_line(err)
-    assert run("train", data, "--epochs", 1, "--save", data / "graph.gl") == 1
-    assert "would replace" in only_line(capfd.readouterr().err)
-    with pytest.raises(SystemExit):
-        run("train", data, "--predictions", tmp_path / "x.txt")
-    assert "predictions are written as .npz or .csv" in capfd.readouterr().err
 
 
 def start_training(data, *options):
@@ -665,10 +501,9 @@ def finish(process):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_ctrl_c_ends_a_training_and_keeps_the_best(data, tmp_path, workers):
-    model, predictions, report = (tmp_path / name for name in ("m.pt", "p.npz", "r.json"))
-    outputs = ["--save", model, "--predictions", predictions, "--json", report]
-    process = start_training(data, "--workers", workers, *outputs)
+def test_ctrl_c_ends_a_training_and_evaluates_the_best(data, tmp_path, workers):
+    report = tmp_path / "r.json"
+    process = start_training(data, "--workers", workers, "--json", report)
     assert process.stdout.readline().startswith("epoch   1")
     time.sleep(0.2)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
@@ -684,45 +519,23 @@ def test_ctrl_c_ends_a_training_and_keeps_the_best(data, tmp_path, workers):
     assert err[0].startswith(f"graphzero: interrupted after epoch {last}: evaluating the best")
     assert err[1:] == ["graphzero: interrupted"]
     assert set(content["splits"]) == {"train", "val"}
-    assert torch.load(model, weights_only=True)["epoch"] == best
-    assert len(np.load(predictions)["node_id"]) == 20
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
 
 
-def test_ctrl_c_in_the_evaluation_leaves_what_is_finished(data, tmp_path, monkeypatch, capfd):
-    scores, calls = trainer.Trainer.scores, []
-
-    def interrupted(self, of):
-        calls.append(of)
-        if len(calls) == 3:  # validation, then train and val
-            raise KeyboardInterrupt
-        return scores(self, of)
-
-    monkeypatch.setattr(trainer.Trainer, "scores", interrupted)
-    paths = {name: tmp_path / f"out.{name}" for name in ("pt", "npz", "json")}
-    outputs = ["--save", paths["pt"], "--predictions", paths["npz"], "--json", paths["json"]]
-    assert run("train", data, "--epochs", 1, *outputs) == 130
+def test_ctrl_c_in_the_evaluation_leaves_what_is_finished(folder, tmp_path, press, capfd):
+    press(EVALUATION, {4: 2})  # after one batch of validation and two of train
+    report = tmp_path / "report.json"
+    options = ["--epochs", 1, "--batch-size", 4, "--fanouts", 2, "--hidden", 4]
+    assert run("train", folder, *options, "--json", report) == 130
     out, err = capfd.readouterr()
     assert "train accuracy" in out
     assert "val   accuracy" not in out
     assert "the evaluation was interrupted: splits that are not listed" in out
-    assert "no predictions written" in out
     assert "interrupted" in err
-    content = json.loads(paths["json"].read_text())
+    content = json.loads(report.read_text())
     assert content["interrupted"]
     assert content["evaluation_interrupted"]
     assert list(content["splits"]) == ["train"]
-    assert paths["pt"].exists()
-    assert not paths["npz"].exists()
-
-
-def test_a_kill_at_any_time_leaves_the_best_model_so_far(data, tmp_path):
-    process = start_training(data, "--save", tmp_path / "m.pt")
-    assert process.stdout.readline().startswith("epoch   1")
-    os.killpg(process.pid, signal.SIGKILL)
-    finish(process)
-    assert gz.GraphSAGE.from_saved(tmp_path / "m.pt").arguments["in_dim"] == 4
-    assert torch.load(tmp_path / "m.pt", weights_only=True)["epoch"] >= 1
 
 
 # --- the demo

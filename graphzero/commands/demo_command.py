@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 from graphzero.commands.parsing import add_option, shows_progress
 from graphzero.commands.train_command import (
     add_training_options,
-    check_output_options,
+    check_report_option,
     train_and_print,
 )
 from graphzero.units import as_count, print_lines
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     with nullcontext(args.dir) if args.dir else temporary(prefix=prefix) as name:
         folder = Path(name)
         folder.mkdir(parents=True, exist_ok=True)
-        check_output_options(args, demo_paths(folder))
+        check_report_option(args, demo_paths(folder))
         tell(f"generating {args.num_nodes:,} nodes and {args.num_edges:,} edges in {folder}")
         sizes = ("num_nodes", "num_edges", "dim", "num_classes", "seed")
         progress = shows_progress(args)

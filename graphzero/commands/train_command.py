@@ -21,21 +21,15 @@ from graphzero.store.outputs import Output, check_outputs, files_of_dataset, rep
 from graphzero.units import print_lines
 
 if TYPE_CHECKING:
-    from graphzero.training.trainer import EpochReport, TrainReport
+    from graphzero.training.train_report import EpochReport, TrainReport
 
 HELP = "train GraphSAGE to predict a dataset's labels, and report accuracy, speed and memory"
 EXAMPLES = """\
   graphzero train data/
   graphzero train data/ --fanouts 15,10,5 --hidden 256 --epochs 10 --workers 2
-  graphzero train data/ --save model.pt --predictions predictions.npz
   graphzero train data/ --prefetch willneed:lookahead=2 --json report.json
   graphzero train data/ --pack train.pack.gd --epochs 10
 """
-# Options that are arguments of `train`.
-_OF_TRAIN = (
-    *("fanouts", "hidden", "epochs", "batch_size", "lr", "dropout", "weight_decay", "workers"),
-    *("seed", "device", "prefetch", "pack", "save", "predictions", "evaluation"),
-)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -75,45 +69,15 @@ def add_training_options(parser: argparse.ArgumentParser, *, epochs: int) -> Non
         "how feature rows are read: auto, none, willneed, pread or uring; after a colon, fields of "
         "graphzero.Prefetch, such as resident=0.25,memory_limit=2GB (default: auto)",
     )
-    add(
-        "--evaluation NAME",
-        "how the best weights are evaluated at the end: with sampled neighbours, or exactly, over "
-        "all neighbours, which computes every node of the graph",
-        choices=("sampled", "exact"),
-        default="sampled",
-    )
-    group = parser.add_argument_group(
-        "output files",
-        "All of them are checked before the training. Ctrl-C ends the training; they are\n"
-        "then written for the best of the epochs that have ended.",
-    )
-    add = partial(add_option, group)
-    add(
-        "--save FILE",
-        "write the model of the best epoch to this file, each time there is a better one; "
-        "graphzero.GraphSAGE.from_saved reads it",
-    )
-    add(
-        "--predictions FILE",
-        "write the predicted class and the class probabilities of every node of every split to "
-        "this .npz or .csv file",
-        type=_as_npz_or_csv,
-    )
     add("--json FILE", "write the report to this file as well")
 
 
-def check_output_options(
+def check_report_option(
     args: argparse.Namespace, inputs: Iterable[str | os.PathLike[str]] = ()
 ) -> None:
-    """Raises an error if a file that the options name cannot be written, or is an input."""
-    names = [name for name in ("save", "predictions", "json") if getattr(args, name) is not None]
-    check_outputs([Output(f"--{name}", getattr(args, name)) for name in names], inputs)
-
-
-def _as_npz_or_csv(text: str) -> str:
-    if not text.lower().endswith((".npz", ".csv")):
-        raise argparse.ArgumentTypeError(f"{text!r}: predictions are written as .npz or .csv")
-    return text
+    """Raises an error if the report cannot be written where ``--json`` says, or is an input."""
+    if args.json is not None:
+        check_outputs([Output("--json", args.json)], inputs)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -134,24 +98,39 @@ def train_and_print(ds: Dataset, args: argparse.Namespace) -> None:
         After Ctrl-C, when what was trained until then has been printed and written.
     """
     from graphzero.loader.epochs import launched_processes  # torch takes long to import
+    from graphzero.training.train_options import TrainOptions
     from graphzero.training.trainer import train
 
     pack_inputs = [] if args.pack is None else Pack(args.pack).files
-    check_output_options(args, [*files_of_dataset(ds.paths), *pack_inputs])
+    check_report_option(args, [*files_of_dataset(ds.paths), *pack_inputs])
     if (count := launched_processes()) > 1:
         raise ValueError(
             f"this is one of {count} processes that torchrun has started, and each would train "
             f"the same model: start graphzero train without torchrun, or train in several "
             f"processes as examples/train_ddp.py does"
         )
+    options = TrainOptions(
+        fanouts=args.fanouts,
+        hidden=args.hidden,
+        epochs=args.epochs,
+        batch_size=args.batch_size,
+        lr=args.lr,
+        dropout=args.dropout,
+        weight_decay=args.weight_decay,
+        workers=args.workers,
+        seed=args.seed,
+        device=args.device,
+        prefetch=args.prefetch,
+        pack=args.pack,
+    )
     report = train(
         ds,
-        **{name: getattr(args, name) for name in _OF_TRAIN},
+        options,
         progress=shows_progress(args),
         on_epoch=lambda epoch: None if args.quiet else tqdm.write(_epoch_line(epoch)),
         on_interrupt=_say_interrupted,
     )
-    print_lines(*_closing_lines(report, args))
+    print_lines(*_closing_lines(report))
     if args.json is not None:
         with replaced_file(args.json) as file:
             file.write((json.dumps(asdict(report), indent=2) + "\n").encode())
@@ -175,29 +154,22 @@ def _epoch_line(report: EpochReport) -> str:
     )
 
 
-def _closing_lines(report: TrainReport, args: argparse.Namespace) -> Iterator[str]:
+def _closing_lines(report: TrainReport) -> Iterator[str]:
     if report.interrupted:
         yield f"interrupted after epoch {len(report.epochs)}"
     chosen = "the last" if report.epochs[-1].val_accuracy is None else "best on val"
-    how = "sampled neighbours" if report.evaluation == "sampled" else "all neighbours"
-    yield f"weights of epoch {report.best_epoch} ({chosen}), over {how}:"
+    yield f"weights of epoch {report.best_epoch} ({chosen}), over sampled neighbours:"
     for name, split in report.splits.items():
-        auc = "" if split.roc_auc is None else f"  ROC AUC {split.roc_auc:.4f}"
         yield (
-            f"{name:5s} accuracy {split.accuracy:.4f}{auc}"
+            f"{name:5s} accuracy {split.accuracy:.4f}"
             f"  (majority class {split.majority:.4f}, {split.num_nodes:,} nodes)"
         )
     if report.evaluation_interrupted:
         yield "the evaluation was interrupted: splits that are not listed were not evaluated"
-    if args.save is not None:
-        yield f"model saved in {args.save}"
-    if args.predictions is not None:
-        done = f"predictions saved in {args.predictions}"
-        yield "no predictions written" if report.evaluation_interrupted else done
-    seconds, loading, waited, batches = (
-        sum(getattr(epoch, name) for epoch in report.epochs)
-        for name in ("seconds", "loading", "waited", "batches")
-    )
+    batches = sum(epoch.batches for epoch in report.epochs)
+    seconds = sum(epoch.seconds for epoch in report.epochs)
+    loading = sum(epoch.loading for epoch in report.epochs)
+    waited = sum(epoch.waited for epoch in report.epochs)
     yield (
         f"speed: {batches / seconds:.1f} batches/s on {report.device}, {batches} batches in "
         f"{seconds:.1f} s; the training waited {loading:.1f} s of them for batches, and batches "

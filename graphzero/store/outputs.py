@@ -24,13 +24,10 @@ class Output:
     option : str
         The option that names it, as its user writes it: for messages.
     path : str or path-like
-    num_bytes : int
-        About how large the file will be; 0 if that is unknown.
     """
 
     option: str
     path: str | os.PathLike[str]
-    num_bytes: int = 0
 
     @property
     def target(self) -> Path:
@@ -43,7 +40,7 @@ def check_outputs(outputs: Sequence[Output], inputs: Iterable[str | os.PathLike[
 
     An unfinished file is made in each folder and removed again, all of them at the same time, so
     that whatever would refuse the real ones is found now: permissions, a file system that is
-    read-only, too little space.
+    read-only or has no room for another file.
 
     Parameters
     ----------
@@ -71,7 +68,7 @@ def check_outputs(outputs: Sequence[Output], inputs: Iterable[str | os.PathLike[
                 refuse_special(output.path)
                 if output.target.exists() and not os.access(output.target, os.W_OK):
                     raise PermissionError(errno.EACCES, "the file exists and is read-only")
-                stack.callback(StagedFile(output.target, output.num_bytes).discard)
+                stack.callback(StagedFile(output.target).discard)
             except OSError as error:
                 reason = f"{output.option} cannot be written: {error.strerror}; choose another path"
                 raise OSError(error.errno, reason, os.fspath(output.path)) from error
