@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from graphzero.commands.parsing import as_fanouts, as_prefetch, ended_by_signals
-from graphzero.io.prefetch import Prefetch
+from graphzero.commands.parsing import as_fanouts, ended_by_signals
+from graphzero.io.prefetch import STRATEGIES, Prefetch
 from graphzero.report.tune import Workload, csv_rows, csv_text, tune
 from graphzero.store.outputs import Output, check_outputs, replaced_file
 from graphzero.units import parse_size
@@ -73,8 +73,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add("--datasets", nargs="+", required=True, metavar="DIR")
     add("--limits", type=as_limit, nargs="+", default=[None], metavar="SIZE", help="none: no limit")
-    add("--prefetch", type=as_prefetch, nargs="+", default=[], help="such as uring:lookahead=2")
-    add("--grid", type=Path, help="JSON file with more settings")
+    add("--prefetch", choices=("auto", *STRATEGIES), nargs="+", default=[], help="without options")
+    add("--grid", type=Path, help="JSON file with settings that have options")
     add("--repeats", type=int, default=5)
     add("--fanouts", type=as_fanouts, default=[15, 10, 5])
     add("--batch-size", type=int, default=1024)
@@ -85,7 +85,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--out", type=Path, required=True, help="the table, a .csv file")
     options = parser.parse_args(arguments)
     try:
-        options.settings = [*options.prefetch, *(read_grid(options.grid) if options.grid else [])]
+        options.settings = [Prefetch(strategy) for strategy in options.prefetch]
+        if options.grid:
+            options.settings += read_grid(options.grid)
         check_outputs([Output("--out", options.out)])
     except OSError as error:
         parser.error(f"{error.filename}: {error.strerror}")

@@ -256,7 +256,7 @@ def test_prefetch_sweep(inputs, tmp_path, monkeypatch, capsys):
     gz.build(folder, edges=inputs.path("edges.npy"), num_nodes=256, splits=splits).close()
     grid.write_text(json.dumps({"strategy": ["pread", "uring"], "lookahead": [1, 2]}))
     words = f"--datasets {folder} --limits none 640MB --grid {grid} --out {out}"
-    more = "--prefetch none:lookahead=0 --repeats 3 --fanouts 3,2"
+    more = "--prefetch none --repeats 3 --fanouts 3,2"
     assert prefetch_sweep.main([*words.split(), *more.split()]) == 0
     rows = list(csv.DictReader(out.read_text().splitlines()))
     assert len(rows) == 2 * (3 * 3 + 2)

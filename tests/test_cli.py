@@ -30,7 +30,7 @@ from typed_inputs import CITES, WRITES
 import graphzero as gz
 from graphzero.cli import _COMMANDS, make_parser
 from graphzero.commands.build_command import read_description
-from graphzero.commands.parsing import as_prefetch
+from graphzero.commands.parsing import chosen_prefetch
 from graphzero.io.prefetch import Prefetch
 from graphzero.report.summary import write_recording
 from graphzero.report.verify import verify_path
@@ -61,10 +61,8 @@ def test_help_explains_and_gives_examples(words, capfd):
         (["build", "d", "--edges", "e", "--split", "train"], "'train' is not NAME=FILE"),
         (["build", "d", "--edges", "e", "--order", "odd"], "invalid choice: 'odd'"),
         (["train", "d", "--fanouts", "10,x"], "'10,x' is not a list of fanouts"),
-        (["train", "d", "--prefetch", "magic"], "strategy must be one of"),
-        (["train", "d", "--prefetch", "none:speed=9"], "'speed' is not one of"),
-        (["train", "d", "--prefetch", "willneed:lookahead=x"], "must be an integer"),
-        (["train", "d", "--prefetch", "none:memory_limit=1,memory_limit=2"], "is given twice"),
+        (["train", "d", "--prefetch", "magic"], "invalid choice: 'magic'"),
+        (["pack", "d", "f", "--epochs", "1", "--lookahead", "x"], "invalid int value: 'x'"),
         (["build", "d", "--edges", "e", "--coalesce", "a=sum,a=min"], "has a name twice"),
         (["build", "d", "--edges", "e", "--header", "--no-header"], "--no-header: is given twice"),
         (["report", "--html", "a", "r.json", "--html", "b"], "--html: is given twice"),
@@ -80,11 +78,19 @@ def test_wrong_usage_is_exit_code_2(words, message, capfd):
     assert message in err.splitlines()[-1]
 
 
-def test_prefetch_is_a_strategy_with_options():
-    assert as_prefetch("none") == Prefetch("none")
-    found = as_prefetch("uring:resident=0.25,memory_limit=2GB,lookahead=2,advice=normal")
-    how = {"resident": 0.25, "memory_limit": 2 * 10**9, "lookahead": 2, "advice": "normal"}
-    assert found == Prefetch("uring", **how)
+@pytest.mark.parametrize("command", [["train", "d"], ["demo"], ["pack", "d", "f", "--epochs", "1"]])
+def test_options_of_reading_are_a_prefetch(command):
+    def prefetch_of(words):
+        return chosen_prefetch(make_parser().parse_args([*command, *words.split()]))
+
+    assert prefetch_of("") is None
+    assert prefetch_of("--prefetch none") == Prefetch("none")
+    words = "--prefetch uring --resident 0.25 --memory-limit 2GB --lookahead 0"
+    wanted = Prefetch("uring", resident=0.25, memory_limit=2 * 10**9, lookahead=0)
+    assert prefetch_of(words) == wanted
+    for wrong in ("--lookahead=-1", "--resident 2.5", "--memory-limit much"):
+        with pytest.raises(ValueError, match=wrong[2:8]):
+            prefetch_of(wrong)
 
 
 # --- options that are given more than once

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from tqdm.auto import tqdm
 
-from graphzero.commands.parsing import add_option, shows_progress
+from graphzero.commands.parsing import add_option, chosen_prefetch, shows_progress
 from graphzero.commands.train_command import (
     add_training_options,
     check_report_option,
@@ -63,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.quiet:
             print_lines(text)
 
+    chosen_prefetch(args)  # wrong options are errors before anything is generated
     prefix = "graphzero-demo-"
     temporary = partial(tempfile.TemporaryDirectory, ignore_cleanup_errors=True)
     if args.keep and not args.dir:

@@ -7,9 +7,14 @@ import os
 import time
 from functools import partial
 
-from graphzero.commands.parsing import add_batch_options, add_option, shows_progress
+from graphzero.commands.parsing import (
+    add_batch_options,
+    add_option,
+    add_prefetch_options,
+    chosen_prefetch,
+    shows_progress,
+)
 from graphzero.graph.dataset import open_dataset
-from graphzero.io.prefetch import Prefetch
 from graphzero.loader.arguments import seeds_of_split
 from graphzero.packs.pack_file import Pack
 from graphzero.units import format_bytes, print_lines
@@ -24,7 +29,7 @@ EXAMPLES = """\
 """
 # Options that are arguments of `pack`.
 _OF_PACK = (
-    *("epochs", "first_epoch", "resident", "prefetch", "overwrite"),
+    *("epochs", "first_epoch", "overwrite"),
     *("batch_size", "shuffle", "drop_last", "seed", "gather"),
 )
 
@@ -48,13 +53,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--no-shuffle", text, dest="shuffle", action="store_false")
     add("--drop-last", "leave out the last batch of an epoch if it is smaller")
     add("--seed N", "seed of the random choices", default=0)
-    add(
-        "--resident SIZE",
-        "rows that training will keep in memory: a size such as 2GB, or a fraction of all rows "
-        "such as 0.2 (default: what fits in the memory that is available now)",
+    add_prefetch_options(
+        parser,
+        resident="rows that training will keep in memory: a size such as 2GB, or a fraction of all "
+        "rows such as 0.2 (default: what fits in the memory that is available now)",
+        memory_limit="memory that this command may take for rows (default: what is available)",
     )
-    text = "how this command reads rows; see 'graphzero train --help'"
-    add("--prefetch NAME[:KEY=VALUE,...]", text, default=Prefetch().strategy)
     add("--overwrite", "replace the file if it exists")
 
 
@@ -70,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
             seeds_of_split(ds, args.split, args.node_type),
             args.fanouts,
             **{name: getattr(args, name) for name in _OF_PACK},
+            prefetch=chosen_prefetch(args),
             progress=shows_progress(args),
         )
     size = format_bytes(sum(map(os.path.getsize, Pack(path).files)))

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.graph.graph import Graph
-from graphzero.io.prefetch import Prefetch
+from graphzero.io.prefetch import STRATEGIES, Prefetch
 from graphzero.sampling import sampler
 from graphzero.sampling.presample import Presample
 from graphzero.store.format import DTYPES, dtype_name
@@ -197,6 +197,32 @@ def add_batch_options(group: Any) -> None:
     add_option(group, "--node-type TYPE", text)
 
 
+def add_prefetch_options(to: Any, resident: str, memory_limit: str) -> None:
+    """Adds the options of `chosen_prefetch`; two of them with the help that the command has."""
+    add_option(
+        to,
+        "--prefetch STRATEGY",
+        "how rows are read (default: auto); graphzero.Prefetch has further options in Python",
+        choices=("auto", *STRATEGIES),
+    )
+    text = f"mini-batches that are read ahead (default: {Prefetch().lookahead})"
+    add_option(to, "--lookahead N", text)
+    add_option(to, "--resident SIZE", resident)
+    add_option(to, "--memory-limit SIZE", memory_limit)
+
+
+def chosen_prefetch(args: argparse.Namespace) -> Prefetch | None:
+    """The options of `add_prefetch_options`; None if the command line has none of them."""
+    options = {
+        "strategy": args.prefetch,
+        "lookahead": args.lookahead,
+        "resident": args.resident,
+        "memory_limit": args.memory_limit,
+    }
+    chosen = {name: value for name, value in options.items() if value is not None}
+    return Prefetch(**chosen) if chosen else None
+
+
 def order_options(args: argparse.Namespace) -> dict[str, Any]:
     """Arguments of `build` and `reorder` for the options of `add_order_options`."""
     counting = {
@@ -293,31 +319,6 @@ def as_fanouts(text: str) -> list[int]:
         ) from None
 
 
-def as_prefetch(text: str) -> Prefetch:
-    """``"uring:lookahead=2,resident=2GB"``: a strategy and, after a colon, fields of `Prefetch`."""
-    strategy, _, options = text.partition(":")
-    names = {field.name for field in fields(Prefetch)} - {"strategy"}
-    values: dict[str, Any] = {"strategy": strategy}
-    try:
-        for option in filter(None, options.split(",")):
-            name, _, value = option.partition("=")
-            if name not in names:
-                raise ValueError(f"{name!r} is not one of {sorted(names)}")
-            if name in values:
-                raise ValueError(f"{name!r} is given twice: leave one of them out")
-            values[name] = _number_or_text(value)
-        return Prefetch(**values)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
-
-
-def _number_or_text(value: str) -> int | float | str:
-    for kind in (int, float):
-        with suppress(ValueError):
-            return kind(value)
-    return value
-
-
 def as_column(text: str) -> str | int:
     """A column's position from 0 if the text is a number, else its name."""
     return int(text) if text.isdecimal() else text
@@ -331,7 +332,6 @@ _TYPES: dict[str, Callable[[str], Any]] = {
     "NAME,NAME": lambda text: tuple(text.split(",")),
     "SECONDS": as_seconds,
     "COL": as_column,
-    "NAME[:KEY=VALUE,...]": as_prefetch,
 }
 
 

@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING
 
 from tqdm.auto import tqdm
 
-from graphzero.commands.parsing import add_option, shows_progress
+from graphzero.commands.parsing import (
+    add_option,
+    add_prefetch_options,
+    chosen_prefetch,
+    shows_progress,
+)
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.packs.pack_file import Pack
 from graphzero.report.readings import format_memory
@@ -27,7 +32,7 @@ HELP = "train GraphSAGE to predict a dataset's labels, and report accuracy, spee
 EXAMPLES = """\
   graphzero train data/
   graphzero train data/ --fanouts 15,10,5 --hidden 256 --epochs 10 --workers 2
-  graphzero train data/ --prefetch willneed:lookahead=2 --json report.json
+  graphzero train data/ --prefetch willneed --lookahead 2 --json report.json
   graphzero train data/ --pack train.pack.gd --epochs 10
 """
 
@@ -64,10 +69,12 @@ def add_training_options(parser: argparse.ArgumentParser, *, epochs: int) -> Non
         ("--device DEVICE", "auto", "a torch device; auto is CUDA if available, else the CPU"),
     ):
         add(words, text, default=default)
-    add(
-        "--prefetch NAME[:KEY=VALUE,...]",
-        "how feature rows are read: auto, none, willneed, pread or uring; after a colon, fields of "
-        "graphzero.Prefetch, such as resident=0.25,memory_limit=2GB (default: auto)",
+    add_prefetch_options(
+        parser.add_argument_group("rows that are read ahead"),
+        resident="rows that are kept in memory: a size such as 2GB, or a fraction of all rows such "
+        "as 0.25",
+        memory_limit="memory that resident rows, mini-batches and buffers may take together "
+        "(default: what is available)",
     )
     add("--json FILE", "write the report to this file as well")
 
@@ -120,7 +127,7 @@ def train_and_print(ds: Dataset, args: argparse.Namespace) -> None:
         workers=args.workers,
         seed=args.seed,
         device=args.device,
-        prefetch=args.prefetch,
+        prefetch=chosen_prefetch(args),
         pack=args.pack,
     )
     report = train(

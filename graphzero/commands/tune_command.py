@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _closing_lines(tuned: Tuned) -> Iterator[str]:
-    from graphzero.report.tune import as_argument, describe
+    from graphzero.report.tune import as_argument
 
     limit = "no limit" if tuned.memory_limit is None else format_bytes(tuned.memory_limit)
     interface = f", by {tuned.group}" if tuned.group else ""
@@ -116,13 +116,10 @@ def _closing_lines(tuned: Tuned) -> Iterator[str]:
     yield ""
     yield from tuned.lines()
     yield ""
-    yield f"chosen: {describe(tuned.chosen)}, {tuned.seconds[tuned.chosen]:.4f} s a mini-batch"
     if tuned.fits:
         yield (
             "the dataset fits in memory: these trials show how fast it comes there; once it is "
             "there, all settings are about as fast, so the default stays"
         )
-    yield ""
-    yield f"graphzero train: --prefetch {describe(tuned.chosen)}"
-    yield "loaders:"
+    yield f"chosen, with {tuned.seconds[tuned.chosen]:.4f} s a mini-batch:"
     yield as_argument(tuned.chosen)

@@ -196,16 +196,17 @@ class Tuned:
     def lines(self) -> Iterator[str]:
         """A table of the settings, the fastest first."""
         seconds, times = self.seconds, of_settings(self.trials)
-        width = max(len(describe(one.setting)) for one in self.trials)
-        yield f"  {'setting':{width}s}  s/batch   range            trials"
+        heading = "strategy  lookahead  other options"
+        width = max(len(heading), *(len(in_columns(trial.setting)) for trial in self.trials))
+        yield f"  {heading:{width}s}  s/batch   range            trials"
         for setting in sorted(seconds, key=seconds.__getitem__):
             found, mark = times[setting], "*" if setting == self.chosen else " "
             span = f"{min(found):.4f}-{max(found):.4f}"
-            name = describe(setting)
+            name = in_columns(setting)
             yield f"{mark} {name:{width}s}  {seconds[setting]:.4f}    {span:15s}  {len(found)}"
         failed = {one.setting: one.reason for one in self.trials if one.setting not in seconds}
         for setting, reason in failed.items():
-            yield f"  {describe(setting):{width}s}  {reason}"
+            yield f"  {in_columns(setting):{width}s}  {reason}"
 
 
 def of_settings(trials: Sequence[Trial]) -> dict[Prefetch, list[float]]:
@@ -272,11 +273,11 @@ def changed_fields(setting: Prefetch) -> dict[str, Any]:
     return {name: value for name, value in asdict(setting).items() if value != default[name]}
 
 
-def describe(setting: Prefetch) -> str:
-    """A setting as ``graphzero train --prefetch`` takes it: "uring:lookahead=2,resident=0.5"."""
-    named = {"lookahead": setting.lookahead, **changed_fields(setting)}
-    strategy = named.pop("strategy")
-    return f"{strategy}:{','.join(f'{name}={value}' for name, value in named.items())}"
+def in_columns(setting: Prefetch) -> str:
+    """A setting in a table: strategy, lookahead, and the other options that are not the default."""
+    others = {**changed_fields(setting), "strategy": None, "lookahead": None}
+    texts = [f"{name}={value}" for name, value in others.items() if value is not None]
+    return f"{setting.strategy:8s}  {setting.lookahead:<9d}  {' '.join(texts)}"
 
 
 def as_argument(setting: Prefetch) -> str:
@@ -370,7 +371,7 @@ def tune(
                 found = measure(workload, setting, group, files, seconds=each)
                 trials.append(replace(found, round=number))
                 figures = found.reason or f"{found.seconds_per_batch:.4f} s a mini-batch"
-                say(f"round {number + 1}, {describe(setting)}: {figures}")
+                say(f"round {number + 1}, {as_argument(setting)}: {figures}")
         if not of_settings(trials):
             raise RuntimeError(f"every setting failed; the first: {trials[0].reason}")
     return Tuned(
