@@ -35,6 +35,21 @@ PREFETCHES = {
 }
 
 
+HOPS: dict[str, dict[str, Any]] = {
+    "uniform": {},
+    "replaced": {"replace": True},
+    "weighted": {"weighted": True},
+    "weighted, replaced": {"weighted": True, "replace": True},
+}
+WALKS: dict[str, dict[str, Any]] = {
+    "uniform": {},
+    "weighted": {"weighted": True},
+    "restarts": {"restart": 0.2},
+    "node2vec": {"p": 2.0, "q": 0.5},
+    "node2vec, weighted": {"p": 0.5, "q": 2.0, "weighted": True},
+}
+
+
 def content_of(batch: Any) -> dict[str, Any]:
     """Every attribute of a mini-batch, with or without types."""
     if hasattr(batch, "edge_index"):
@@ -62,6 +77,19 @@ def of_batches(batches: Iterable[Any]) -> str:
             else:
                 digest.update(json.dumps(value).encode())
     return f"{count} batches, {digest.hexdigest()[:12]}"
+
+
+def of_arrays(*values: Any) -> str:
+    """One checksum of some arrays, and of lists of numbers or None."""
+    digest = hashlib.sha256()
+    for value in values:
+        if not hasattr(value, "dtype"):
+            digest.update(json.dumps(value).encode())
+            continue
+        array = np.ascontiguousarray(value)
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()[:12]
 
 
 def as_numpy(tensor: Any) -> Any:
@@ -418,7 +446,76 @@ def record_packs(folder: Path) -> dict[str, Any]:
     return found
 
 
+def larger(folder: Path, **options: Any) -> gz.Dataset:
+    """A graph of which hops draw few of many neighbours, and rows are on many pages."""
+    rng = np.random.default_rng(7)
+    return gz.build(
+        folder,
+        (rng.random((40_000, 2)) ** 2 * 3000).astype(np.int64),
+        (rng.random((3000, 24)) * 100).astype(np.float32).round(1),
+        weight=rng.random(40_000).astype(np.float32),
+        timestamp=rng.integers(0, 300, 40_000),
+        neighbors="out",
+        edge_ids=True,
+        **options,
+    )
+
+
+def of_sampler(graph: gz.Graph, kind: str, threads: int) -> str:
+    """Three subgraphs that a `NeighborSampler` draws."""
+    options, timed = options_of(kind)
+    seeds = np.arange(1, 200, 2)
+    sampler = gz.NeighborSampler(graph, FANOUTS, seed=4, num_threads=threads, **options)
+    values: list[Any] = []
+    for batch in range(3):
+        drawn = sampler.sample(
+            seeds, epoch=2, batch=batch, seed_time=times_of(seeds) if timed else None
+        )
+        values += [drawn.n_id, drawn.edge_index, drawn.e_id, drawn.num_sampled_nodes]
+        values += [drawn.num_sampled_edges, drawn.batch]
+    return of_arrays(*values)
+
+
+def record_draws(folder: Path) -> dict[str, Any]:
+    """Hops, walks, and every kind of sampling and strategy on a graph of more nodes."""
+    found = {}
+    seeds = np.arange(0, 3000, 3)
+    loading = {**OPTIONS, "batch_size": 64}
+    with larger(folder / "float32") as ds:
+        for name, options in HOPS.items():
+            hop = ds.graph.sample_neighbors(seeds, 5, seed=9, **options)
+            found[f"hop, {name}"] = of_arrays(hop.indptr, hop.indices, hop.e_id)
+        for name, options in WALKS.items():
+            found[f"walk, {name}"] = of_arrays(ds.graph.random_walk(seeds, 8, seed=5, **options))
+        found["0.2"] = of_arrays(
+            ds.graph.batch_random_walk(seeds, 6, 2.0, 0.5),
+            ds.graph.batch_random_fanout(seeds, 4),
+            ds.graph.sample_neighbours(5, 3),
+            ds.graph.get_neighbours(5),
+        )
+        for kind in KINDS:
+            options, timed = options_of(kind)
+            options["input_time"] = times_of(seeds) if timed else None
+            batches = gz.NeighborDataset(ds, seeds, FANOUTS, **loading, **options)
+            found[f"{kind}, mini-batches"] = of_open_form(batches)
+            for threads in (1, 2):
+                found[f"{kind}, {threads} threads"] = of_sampler(ds.graph, kind, threads)
+        for name, prefetch in PREFETCHES.items():
+            for workers in (0, 2):
+                batches = gz.NeighborDataset(ds, seeds, FANOUTS, prefetch=prefetch, **loading)
+                found[f"rows, {name}, {workers} workers"] = of_open_form(batches, workers=workers)
+    with larger(folder / "float16", feature_dtype="float16") as ds:
+        for name, prefetch in PREFETCHES.items():
+            for dtype in (None, "float32"):
+                batches = gz.NeighborDataset(
+                    ds, seeds, FANOUTS, prefetch=prefetch, feature_dtype=dtype, **loading
+                )
+                found[f"float16 to {dtype}, {name}"] = of_open_form(batches)
+    return found
+
+
 RECORDERS = {
+    "draws": record_draws,
     "plain": record_plain,
     "typed": record_typed,
     "links": record_links,

@@ -1,4 +1,4 @@
-"""The benchmarks: each script runs at a tiny size, and wrong results of a rival are refused."""
+"""The benchmarks: each script runs at a tiny size."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import csv
 import json
 import sys
 from pathlib import Path
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -30,19 +29,11 @@ from benchmarks import (
     papers100m,
     prefetch_sweep,
     sampling,
-    timing,
     typed,
 )
-from benchmarks.inputs import feature_rows, labels_of, prepare, rmat_chunks, row_chunks
-from benchmarks.sampling import WrongResult, check_one_hop, check_subgraph, check_walks
 
 pytestmark = pytest.mark.no_asan  # pure Python, and processes of their own
 TINY = "--scale 8 --edges 4000 --dim 5 --runs 1"
-
-
-@pytest.fixture(scope="module")
-def inputs(tmp_path_factory):
-    return prepare(tmp_path_factory.mktemp("inputs"), num_nodes=256, num_edges=4_000, dim=3)
 
 
 @pytest.fixture(autouse=True)
@@ -51,71 +42,6 @@ def importable(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(gz.__file__).parents[1]))
     for script in (sampling, typed):
         monkeypatch.setattr(script, "SHORTEST_RUN", 0.0)
-
-
-# --- wrong numbers
-
-
-def test_wrong_neighbours_rows_and_labels_are_refused(inputs):
-    edges, seeds = np.load(inputs.path("edges.npy")), inputs.seeds(1, 0, 1)
-    neighbors = np.sort(edges[edges[:, 0] == seeds[0], 1])
-    others = np.setdiff1d(np.arange(inputs.num_nodes), neighbors)
-    count = neighbors.size
-    hop = {"source": neighbors, "target": np.repeat(seeds, count)}
-    n_id = np.concatenate([seeds, np.setdiff1d(neighbors, seeds)])
-    local = np.array([int(np.flatnonzero(n_id == other)[0]) for other in neighbors])
-    batch = {
-        "n_id": n_id,
-        "edge_index": np.stack([local, np.zeros_like(local)]),
-        "x": feature_rows(n_id, inputs.dim),
-        "y": labels_of(n_id),
-    }
-    stranger = np.append(n_id[:-1], np.setdiff1d(others, n_id)[:1])
-    walks = np.stack([seeds, neighbors[:1]], axis=1)
-    for check, good, how, wrong in (
-        (check_walks, {"walks": walks}, (1,), {"walks": np.stack([seeds, others[:1]], axis=1)}),
-        (check_walks, {"walks": walks}, (1,), {"walks": walks[:, :1]}),
-        (check_one_hop, hop, (count,), {name: array[1:] for name, array in hop.items()}),
-        (check_one_hop, hop, (count,), {"source": neighbors * 0 - 1}),
-        (check_subgraph, batch, ([count], True), {"n_id": n_id[::-1]}),
-        (check_subgraph, batch, ([count], True), {"n_id": np.append(n_id, n_id[-1])}),
-        (check_subgraph, batch, ([count], True), {"edge_index": batch["edge_index"][:, 1:]}),
-        (check_subgraph, batch, ([count], True), {"n_id": stranger}),
-        (check_subgraph, batch, ([count], True), {"x": batch["x"][::-1]}),
-        (check_subgraph, batch, ([count], True), {"y": batch["y"] + 1}),
-    ):
-        asked = seeds.reshape(1, 1) if check is check_subgraph else seeds
-        assert check(inputs, asked, good, *how) >= 1
-        with pytest.raises(WrongResult):
-            check(inputs, asked, {**good, **wrong}, *how)
-
-
-def test_contestants_take_turns_and_ratios_are_of_medians():
-    calls = []
-
-    def contestant(name, seconds):
-        def run(number):
-            calls.append((name, number))
-            if name == "broken" and number == 2:
-                raise timing.Dropped("it died")
-            return timing.Run(1.0 if number else 1e9, seconds, 1.0)  # the first is not counted
-
-        return run
-
-    speeds = {"ours": 0.5, "peer": 2.0, "broken": 1.0}
-    entered = {name: contestant(name, seconds) for name, seconds in speeds.items()}
-    goals = {"peer": 5.0, "broken": 2.0}
-    result = timing.compare("work", "items/s", entered, 3, goals=goals)
-    assert "".join(name[0] for name, _ in calls[:6]) == "opbpbo"
-    assert result.rates["ours"] == timing.Spread(2.0, 2.0, 2.0, 3, 2.0)
-    assert result.ratio("peer") == pytest.approx(4.0)
-    assert (result.ratio("broken"), result.notes) == (None, {"broken": ["it died"]})
-    verdicts = timing.ratio_table([result], list(speeds)).splitlines()[2:]
-    last = [[cell.strip() for cell in line.split("|")[2:-1]] for line in verdicts]
-    assert last == [["peer", "4.0x", "5x", "missed"], ["broken", "not measured", "2x", "-"]]
-
-
-# --- scripts
 
 
 def run_tiny(main, words, tmp_path):
@@ -160,11 +86,6 @@ def test_two_trees_are_compared(tmp_path):
     for one in results.values():
         assert len(one["old"]) == len(one["new"]) == 5
         assert one["interval"][0] <= one["ratio"] <= one["interval"][1]
-    # Another graphzero may be installed, which must not stand in for the tree's.
-    (tmp_path / "empty").mkdir()
-    words = f"{tmp_path / 'empty'} {tmp_path / 'empty'} {TINY} --workloads loader"
-    found = compare.measure(compare.parse([*words.split(), "--data", str(tmp_path)]))
-    assert "graphzero" in found["results"]["loader"]["error"]
 
 
 @pytest.fixture
@@ -187,17 +108,6 @@ def test_out_of_core(tmp_path, limited):
     assert set(found["results"]) == {"free", "limited"}
 
 
-def test_streams_of_large_inputs():
-    edges = np.concatenate(list(rmat_chunks(1000, 3_000_000)))
-    assert edges.shape == (3_000_000, 2)
-    assert edges.max() == 999
-    assert np.array_equal(edges, np.concatenate(list(rmat_chunks(1000, 3_000_000, threads=1))))
-    degrees = np.bincount(edges[:, 0], minlength=1000)
-    assert degrees.max() > 20 * np.median(degrees)  # a few nodes have most edges
-    rows = np.concatenate(list(row_chunks(20_000, 5, "float32")))
-    assert np.array_equal(rows, feature_rows(np.arange(20_000), 5))
-
-
 @pytest.mark.extended
 def test_growth(tmp_path, limited):
     words = "--quick --peers , --only walks,sampling --states memory,third --picture"
@@ -211,15 +121,9 @@ def test_growth(tmp_path, limited):
 
 
 @pytest.mark.extended
-def test_papers100m_goes_on_after_the_last_stage(tmp_path, limited, monkeypatch, capsys):
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setitem(papers100m.STAGES, "train", Mock(side_effect=KeyboardInterrupt))
-        run_tiny(papers100m.main, "--quick", tmp_path)
-    capsys.readouterr()
+def test_papers100m(tmp_path, limited):
     found = run_tiny(papers100m.main, "--quick", tmp_path)
-    assert "edges 5e-05 (" not in capsys.readouterr().err
     assert [name.split()[0] for name in found["done"]] == ["edges", "rows", "train", "count"] * 2
-    assert not list((tmp_path / "data").iterdir())
 
 
 def test_disk_probe(tmp_path, monkeypatch, capsys):
@@ -232,9 +136,6 @@ def test_disk_probe(tmp_path, monkeypatch, capsys):
     (tmp_path / "fio").chmod(0o755)
     words = "--runs 2 --seconds 0.02 --blocks 4096 --depths 1 128"
     arguments = [*words.split(), "--file", str(file), "--json", str(tmp_path / "out")]
-    monkeypatch.setenv("PATH", "")
-    assert disk_probe.main(arguments) == 1
-    assert "io_uring: fio is not installed" in capsys.readouterr().err
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     assert disk_probe.main(arguments) == 0
     results = json.loads((tmp_path / "out").read_text())["results"]
@@ -242,7 +143,7 @@ def test_disk_probe(tmp_path, monkeypatch, capsys):
     assert "probe by threads" in capsys.readouterr().out
 
 
-def test_prefetch_sweep(inputs, tmp_path, monkeypatch, capsys):
+def test_prefetch_sweep(tmp_path, monkeypatch):
     """It is the code of `graphzero tune`, with a row for each trial."""
 
     def measured(_, setting, *args, **__):
@@ -253,7 +154,7 @@ def test_prefetch_sweep(inputs, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(tune_module, "measure", measured)
     folder, grid, out = tmp_path / "data", tmp_path / "grid.json", tmp_path / "t.csv"
     splits = {"train": np.arange(60)}
-    gz.build(folder, edges=inputs.path("edges.npy"), num_nodes=256, splits=splits).close()
+    gz.build(folder, np.arange(200).reshape(100, 2) % 90, splits=splits).close()
     grid.write_text(json.dumps({"strategy": ["pread", "uring"], "lookahead": [1, 2]}))
     words = f"--datasets {folder} --limits none 640MB --grid {grid} --out {out}"
     more = "--prefetch none --repeats 3 --fanouts 3,2"
@@ -265,25 +166,3 @@ def test_prefetch_sweep(inputs, tmp_path, monkeypatch, capsys):
     done = [row for row in rows if row["strategy"] != "uring"]
     assert {(row["seconds_per_batch"], row["pages_missed"]) for row in done} == {("0.5", "3.0")}
     assert {row["reason"] for row in rows if row["strategy"] == "uring"} == {"killed"}
-    assert prefetch_sweep.main([*words.split(), "--split", "x"]) == 1
-    assert "'x' is no split" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("parse", "words", "message"),
-    [
-        (sampling.parse, "--peers pyg,dgl", "there is no peer dgl"),
-        (out_of_core.parse, "--only none,magic", "there is no magic"),
-        (out_of_core.parse, "--epochs 1", "at least 2"),
-        (build.parse, "--runs 0", "--runs must be positive"),
-        (compare.parse, ". . --pairs 3", "at least 5"),
-        (prefetch_sweep.parse, "--datasets d --out t.csv", "no setting: give --prefetch"),
-        (prefetch_sweep.parse, "--datasets d --out t.csv --grid {}/grid", "are not among"),
-        (prefetch_sweep.parse, "--datasets d --out /nowhere/t.csv", "--out cannot be written"),
-    ],
-)
-def test_wrong_options_are_refused(tmp_path, parse, words, message, capsys):
-    (tmp_path / "grid").write_text('{"lookhaead": 1}')
-    with pytest.raises(SystemExit):
-        parse(words.format(tmp_path).split())
-    assert message in capsys.readouterr().err
