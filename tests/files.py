@@ -8,6 +8,7 @@ import signal
 import zlib
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -105,7 +106,7 @@ def damage(path, section, entries, value):
         file.write(gz_format.encode_header(replace(header, sections=sections)))
         file.seek(found.offset)
         file.write(values)
-    forget_checksums(path.parent)
+    forget_checksums(Path(path).parent)
     return found.offset + int(np.arange(len(values))[entries].max()) * values.itemsize
 
 

@@ -167,18 +167,6 @@ def test_ids_out_of_range_and_foreign_objects_are_refused(tmp_path):
         from_data(Data(x=torch.ones(3, 2)), tmp_path / "store")
 
 
-def test_an_attribute_read_whole_must_fit_into_memory(tmp_path, monkeypatch):
-    from graphzero.graph import stores
-
-    def refuse(count, bytes_each, what):
-        raise MemoryError(f"{count * bytes_each} bytes of {what}")
-
-    with from_data(make_data(), tmp_path / "store") as ds:
-        monkeypatch.setattr(stores._core, "require_memory", refuse)
-        with pytest.raises(MemoryError, match=r"1200 bytes of rows of data.x, read whole: a batch"):
-            _ = ds.x
-
-
 def test_graphzero_alone_imports_neither_torch_nor_pyg(tmp_path):
     code = (
         "import sys, graphzero, graphzero.pyg\n"
