@@ -40,10 +40,7 @@ def replace_dataset(
     write: Callable[[list[FileWriter]], Manifest],
     inputs: InputFiles | None = None,
 ) -> Manifest:
-    """Replaces the earlier dataset by a new one; needs the lock.
-
-    Whatever interrupts this: until the manifest is replaced, the earlier dataset is complete; from
-    then on, the new one is.
+    """Replaces the earlier dataset by a new one, or changes nothing, as `commit`; needs the lock.
 
     Parameters
     ----------

@@ -457,15 +457,15 @@ def _decode(content: dict[str, Any]) -> Manifest:
             raise ValueError("an edge type has a node type that does not exist")
         for name in (*nodes, relation) if is_typed else ():
             _value("type", str, (), name)
-    found = _read_fields(Manifest, {**content, "nodes": nodes, "edges": edges})
-    names = Counter(entry.name for entry in found.entries())
+    manifest = _read_fields(Manifest, {**content, "nodes": nodes, "edges": edges})
+    names = Counter(entry.name for entry in manifest.entries())
     if repeated := [name for name, count in names.items() if count > 1]:
         raise ValueError(f"{repeated[0]!r:.80} is named twice")
-    has_both = found.out_graph is not None or not found.directed
+    has_both = manifest.out_graph is not None or not manifest.directed
     directions = ("both",) if has_both else ("in", "out")
-    if content["version"] > 1 and found.neighbors not in directions:
-        raise ValueError(f"neighbors is {found.neighbors!r}, which contradicts the files")
-    return found
+    if content["version"] > 1 and manifest.neighbors not in directions:
+        raise ValueError(f"neighbors is {manifest.neighbors!r}, which contradicts the files")
+    return manifest
 
 
 # Where a manifest lacks a field that is not None by default.

@@ -242,7 +242,7 @@ def cached_copy(
     folder = Path(cache) / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
     if folder.is_symlink():
         raise NotPlainError(errno.ELOOP, "is a link: remove it, or choose another cache", folder)
-    has_copy = _manifest_here(folder) is not None
+    has_copy = _local_manifest(folder) is not None
     try:
         store = RemoteFolder(url, storage_options)
         if has_copy:
@@ -261,7 +261,7 @@ def cached_copy(
     return folder
 
 
-def _manifest_here(folder: Path) -> bytes | None:
+def _local_manifest(folder: Path) -> bytes | None:
     with suppress(FileNotFoundError):
         return read_plain(folder / MANIFEST_NAME)[0]
     return None
@@ -273,10 +273,10 @@ def _digest(text: bytes) -> str:
 
 def _is_current(store: RemoteFolder, folder: Path) -> bool:
     """Whether a copy is that of the store; looks without the lock, for which others may wait."""
-    found = store.manifest()
-    if found is None or found[0] != _manifest_here(folder):
+    published = store.manifest()
+    if published is None or published.text != _local_manifest(folder):
         return False
-    return _is_described(folder, found[1])
+    return _is_described(folder, published.manifest)
 
 
 def _is_described(folder: Path, manifest: Manifest) -> bool:
@@ -293,14 +293,15 @@ def _fetch(store: RemoteFolder, folder: Path, progress: bool, *, check: bool) ->
     """Makes a folder as the store is; with `check`, also files that it has are read."""
     os.makedirs(folder, exist_ok=True)
     with folder_lock(folder, wait=True):
-        here, earlier = _manifest_here(folder), None
+        local_text = _local_manifest(folder)
+        earlier = None
         with suppress(FormatError):  # of a later version: `_require_fetched` decides
             earlier = complete_commit(folder)
-        if here is not None:
-            _require_fetched(folder, here)
+        if local_text is not None:
+            _require_fetched(folder, local_text)
         for _ in range(_MOST_VERSIONS):
-            found = store.manifest()
-            if found is None:
+            published = store.manifest()
+            if published is None:
                 raise FileNotFoundError(
                     errno.ENOENT,
                     f"no dataset here (no {MANIFEST_NAME}), unless one is being published now: "
@@ -309,8 +310,8 @@ def _fetch(store: RemoteFolder, folder: Path, progress: bool, *, check: bool) ->
                 )
             if not store.is_http:
                 store.silence_seconds = SILENCE_SECONDS  # blocks come whole, and may take long
-            text, manifest = found
-            if here == text and not check and _is_described(folder, manifest):
+            manifest = published.manifest
+            if local_text == published.text and not check and _is_described(folder, manifest):
                 remove_staged(folder)
                 return  # fetched by another process, for whose lock this one has waited
             failed: Exception | None = None
@@ -318,7 +319,7 @@ def _fetch(store: RemoteFolder, folder: Path, progress: bool, *, check: bool) ->
                 _bring(store, folder, manifest, progress, check)
             except (FormatError, FileNotFoundError) as error:
                 failed = error
-            if store.manifest() == found:  # files and manifest belong together
+            if store.manifest() == published:  # files and manifest belong together
                 break
         else:
             raise BlockingIOError(
@@ -328,8 +329,8 @@ def _fetch(store: RemoteFolder, folder: Path, progress: bool, *, check: bool) ->
             )
         if failed is not None:
             raise failed
-        _note_origin(folder, store.url, here, text)
-        commit(folder, earlier, manifest, text)
+        _note_origin(folder, store.url, local_text, published.text)
+        commit(folder, earlier, manifest, published.text)
         remove_staged(folder)
 
 
@@ -351,10 +352,10 @@ def _origins(folder: Path) -> list[str] | None:
     return None
 
 
-def _require_fetched(folder: Path, here: bytes) -> None:
+def _require_fetched(folder: Path, text: bytes) -> None:
     """Nothing that was made here is lost: only what came from a store is replaced."""
     origins = _origins(folder)
-    if origins is not None and _digest(here) not in origins:
+    if origins is not None and _digest(text) not in origins:
         what = "was changed here since it was fetched" if origins else "was built here"
         raise FileExistsError(
             errno.EEXIST,
@@ -418,7 +419,7 @@ def publish(
     if store.local is not None and store.local.exists() and store.local.samefile(folder):
         raise ValueError(f"{folder} cannot be published to itself: give another folder")
     with folder_lock(folder, shared=True, wait=True):
-        text = _manifest_here(folder)
+        text = _local_manifest(folder)
         if text is None:
             raise FileNotFoundError(errno.ENOENT, f"no dataset (no {MANIFEST_NAME})", str(folder))
         manifest = parse_manifest(text, folder / MANIFEST_NAME)
@@ -451,14 +452,14 @@ def _publish_to_store(
 ) -> None:
     """Copies files to a store; the manifest comes last, and all are looked at once more."""
     for _ in range(_MOST_VERSIONS):
-        there = store.manifest()
+        earlier = store.manifest()
         missing = _missing_on(store, files)
-        if there is not None and there[0] == text and not missing:
+        if earlier is not None and earlier.text == text and not missing:
             return
-        _put(store, {name: files[name] for name in missing}, there is not None, progress)
+        _put(store, {name: files[name] for name in missing}, earlier is not None, progress)
         store.files.pipe_file(store.path_of(MANIFEST_NAME), text)
-        if there is not None:
-            _remove_obsolete(store, there[1], files, text)
+        if earlier is not None:
+            _remove_obsolete(store, earlier.manifest, files, text)
     raise BlockingIOError(
         errno.EWOULDBLOCK,
         "another process publishes to this address: publish again when that has ended",
@@ -502,8 +503,8 @@ def _remove_obsolete(
     store: RemoteFolder, earlier: Manifest, files: Mapping[str, Path], text: bytes
 ) -> None:
     """Removes what the earlier dataset alone has had, while nobody else publishes."""
-    found = store.manifest()
-    if found is None or found[0] != text:
+    published = store.manifest()
+    if published is None or published.text != text:
         return
     for name in {entry.name for entry in earlier.entries()} - files.keys():
         with suppress(FileNotFoundError):

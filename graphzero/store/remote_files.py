@@ -59,6 +59,22 @@ class Start:
     file_bytes: int | None
 
 
+@dataclass(frozen=True)
+class PublishedManifest:
+    """The manifest of a dataset on a store.
+
+    Attributes
+    ----------
+    text : bytes
+        Its content.
+    manifest : Manifest
+        What it says.
+    """
+
+    text: bytes
+    manifest: Manifest
+
+
 class RemoteFolder:
     """A folder on a store.
 
@@ -266,8 +282,8 @@ class RemoteFolder:
 
         return self.tried(name, read_start)
 
-    def manifest(self) -> tuple[bytes, Manifest] | None:
-        """The content of the manifest, and what it says; None where there is no dataset.
+    def manifest(self) -> PublishedManifest | None:
+        """The manifest; None where there is no dataset.
 
         Raises
         ------
@@ -289,7 +305,7 @@ class RemoteFolder:
             raise FormatError(
                 f"{address} has more than {_MOST_MANIFEST_BYTES:,} bytes: it is no manifest"
             )
-        return text, parse_manifest(text, address)
+        return PublishedManifest(text, parse_manifest(text, address))
 
     def _read_small(self, name: str) -> bytes:
         """A small file; of a large one only as much as shows that it is too large."""
