@@ -12,8 +12,9 @@ rank may repeat a pass alone. Where ranks run different lines, there is nothing 
 from __future__ import annotations
 
 import json
+import weakref
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +31,9 @@ class _Posts:
 
     Attributes
     ----------
-    store : torch.distributed.Store or None
+    store : callable
+        The torch.distributed.Store while it is there: its threads end with its group, and must not
+        be kept until the interpreter ends.
     number : int
         Of the store, of those that this process has used.
     has_failed : bool
@@ -41,7 +44,7 @@ class _Posts:
         In the store, the oldest first.
     """
 
-    store: Any = None
+    store: Callable[[], object] = lambda: None
     number: int = 0
     has_failed: bool = False
     loaders: Counter[str] = field(default_factory=Counter)
@@ -81,8 +84,8 @@ class SharedPasses:
             store = torch.distributed.distributed_c10d._get_default_store()
         except ValueError:  # there is no group
             return
-        if store is not _posts.store:
-            _posts = _Posts(store, _posts.number + 1)
+        if store is not _posts.store():
+            _posts = _Posts(weakref.ref(store), _posts.number + 1)
         if _posts.has_failed:
             return
         if self._store != _posts.number:
