@@ -261,7 +261,9 @@ def test_a_block_that_brings_nothing_is_asked_for_again(store, server, tmp_path,
     assert (tmp_path / "copy" / "features.gd").read_bytes() == (store / "features.gd").read_bytes()
 
 
-@pytest.mark.parametrize("at", ["dataset.json", "features.gd"])
+@pytest.mark.parametrize(
+    "at", ["dataset.json", pytest.param("features.gd", marks=pytest.mark.extended)]
+)
 def test_where_the_store_stalls_a_copy_serves(store, server, tmp_path, monkeypatch, at):
     monkeypatch.setattr(remote, "_MOST_WAIT", 1)
     url, cache, is_over = f"{server.url}/data", tmp_path / "cache", threading.Event()
@@ -276,7 +278,9 @@ def test_where_the_store_stalls_a_copy_serves(store, server, tmp_path, monkeypat
     is_over.set()
 
 
-@pytest.mark.parametrize("stalls_at", ["connection", "features.gd"])
+@pytest.mark.parametrize(
+    "stalls_at", ["features.gd", pytest.param("connection", marks=pytest.mark.extended)]
+)
 def test_ctrl_c_ends_a_command_whose_store_stalls(server, stalled, tmp_path, stalls_at):
     is_over = threading.Event()
     server.before = lambda name, _: name == stalls_at and is_over.wait(60)
