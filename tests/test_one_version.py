@@ -150,7 +150,7 @@ def counted_from_the_start(work: Callable[[], object]) -> None:
 @pytest.mark.extended
 @pytest.mark.parametrize("way", [by_fetch, by_publish, by_build])
 @pytest.mark.parametrize(
-    ("counted", "step"), [(counted_from_commit, 1), (counted_from_the_start, 4)]
+    ("counted", "step"), [(counted_from_commit, 1), (counted_from_the_start, 3)]
 )
 def test_a_kill_between_any_two_system_calls_leaves_one_version(
     versions, tmp_path, monkeypatch, way, counted, step
