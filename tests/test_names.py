@@ -1,4 +1,4 @@
-"""Names and arguments in the package: nouns for variables, types, calls that show what they give."""
+"""Names and arguments in the package: nouns, types, and calls that show what they give."""
 
 from __future__ import annotations
 
