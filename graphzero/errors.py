@@ -15,8 +15,9 @@ class FormatError(ValueError):
 
 def user_line() -> int:
     """``stacklevel`` for a `warnings.warn` in the calling function: the first line outside."""
-    level, frame, own = 1, sys._getframe(1), ("graphzero", "functools")  # of cached properties
-    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in own:
+    inside = ("graphzero", "functools")  # the latter calls cached properties
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in inside:
         level, frame = level + 1, frame.f_back
     return level
 

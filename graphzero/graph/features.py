@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import zlib
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -413,5 +414,5 @@ class EdgeRows(FeatureStore):
         self._have_rows((found.count,), DTYPES[found.dtype], found.offset)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        arguments = self.path, self.section
-        return reopen, (type(self), arguments, self.identity, self.mapping.held_at)
+        open_file = partial(type(self), section=self.section)
+        return reopen, (open_file, self.path, self.identity, self.mapping.held_at)

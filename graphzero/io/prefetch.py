@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, fields
 from mmap import PAGESIZE
 from numbers import Real
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -116,7 +116,7 @@ class Prefetch:
 
     def _repr_html_(self) -> str:
         """A row for each option, for notebooks."""
-        rows = [[each.name, getattr(self, each.name), each.default] for each in fields(self)]
+        rows = [[field.name, getattr(self, field.name), field.default] for field in fields(self)]
         return "Prefetch\n" + html_table(rows, ["option", "value", "default"])
 
     @property
@@ -130,7 +130,7 @@ class Prefetch:
         return None if self.memory_limit is None else int(self.memory_limit)
 
 
-def _as_resident(value: Any) -> int | float | None:
+def _as_resident(value: object) -> int | float | None:
     """Bytes as an integer, a fraction as a float.
 
     Raises
@@ -141,10 +141,11 @@ def _as_resident(value: Any) -> int | float | None:
     if value is None:
         return None
     if isinstance(value, str):
+        text = value
         try:
-            value = float(value)
+            value = float(text)
         except ValueError:
-            return parse_size(value, "resident")
+            return parse_size(text, "resident")
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
         raise ValueError(f"resident must be a fraction or bytes, not {value!r}")
     number = float(value)
@@ -158,8 +159,9 @@ def _as_resident(value: Any) -> int | float | None:
     return int(number)
 
 
+Rows: TypeAlias = npt.NDArray[np.generic]
 # Whole rows, or the rows that were read past the page cache, which `place` joins with the others.
-Fetched: TypeAlias = "_core.Fetched | npt.NDArray[Any]"
+Fetched: TypeAlias = "_core.Fetched | Rows"
 
 
 class RowReader:
@@ -181,11 +183,11 @@ class RowReader:
         """Brings rows into memory, by row number of the file; called in a background thread."""
         return self._store.gather_stored(rows, None, 1, dtype=self._dtype)
 
-    def place(self, fetched: Any, num_threads: int) -> npt.NDArray[Any]:
+    def place(self, fetched: Fetched, num_threads: int) -> Rows:
         """All the rows that were fetched, in one array; called when the mini-batch is wanted."""
         del num_threads
-        rows: npt.NDArray[Any] = fetched
-        return rows
+        assert isinstance(fetched, np.ndarray)
+        return fetched
 
     def close(self) -> None:
         """Ends the threads, and releases what the reader holds."""
@@ -193,11 +195,17 @@ class RowReader:
 
 def direct_reader(store: FeatureStore, engine: str, threads: int) -> _core.DirectReader:
     """Reads rows of a file past the page cache, by "uring" or "pread"."""
-    rows = (store.mapping, store.origin, store.row_bytes, store.num_nodes)
-    return _core.DirectReader(*rows, engine=engine, threads=threads)
+    return _core.DirectReader(
+        store.mapping,
+        store.origin,
+        store.row_bytes,
+        store.num_nodes,
+        engine=engine,
+        threads=threads,
+    )
 
 
-class DirectReader(RowReader):
+class DirectRowReader(RowReader):
     """Reads the rows that are not resident past the page cache (``O_DIRECT``).
 
     A mini-batch has several times as many rows as must be read for it. So `fetch` brings those
@@ -224,8 +232,9 @@ class DirectReader(RowReader):
         """The rows that are not in memory, read from the disk."""
         return self._reader.fetch(rows, self._prefix.page_map(), self._gap_pages)
 
-    def place(self, fetched: Any, num_threads: int) -> npt.NDArray[Any]:
+    def place(self, fetched: Fetched, num_threads: int) -> Rows:
         """These and the resident ones in one array, converted."""
+        assert isinstance(fetched, _core.Fetched)
         dtype, from_dtype = self._store.conversion(self._dtype)
         out = _core.empty((fetched.num_rows, *self._store.shape[1:]), dtype)
         fetched.place(out.reshape(-1).view(np.uint8), num_threads, from_dtype)
@@ -286,7 +295,7 @@ class Strategy:
             If the operating system refuses what the strategy needs.
         """
         if self.past_page_cache and store.row_bytes > 0:
-            return DirectReader(self.name, store, dtype, options, prefix)
+            return DirectRowReader(self.name, store, dtype, options, prefix)
         return RowReader(store, dtype)
 
 

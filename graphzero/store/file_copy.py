@@ -12,7 +12,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,8 +30,9 @@ class NotPlainError(OSError):
     """A link, or another special file, where a copy has a file."""
 
 
-def _open_plain(path: Path, flags: int) -> int:
-    """A descriptor of a regular file that has no other name; whoever wrote into the folder."""
+@contextmanager
+def _plain_file(path: Path, flags: int) -> Iterator[int]:
+    """The descriptor of a regular file that has no other name; whoever wrote into the folder."""
     try:
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
     except OSError as error:
@@ -40,37 +41,42 @@ def _open_plain(path: Path, flags: int) -> int:
         raise NotPlainError(
             errno.ELOOP, "is a link, and a copy has files: remove it, and fetch again", str(path)
         ) from None
-    facts = os.fstat(descriptor)
-    is_shared = flags & os.O_RDWR and facts.st_nlink > 1
-    if not stat.S_ISREG(facts.st_mode) or is_shared:
+    try:
+        facts = os.fstat(descriptor)
+        is_shared = flags & os.O_RDWR and facts.st_nlink > 1
+        if not stat.S_ISREG(facts.st_mode) or is_shared:
+            raise NotPlainError(
+                errno.EEXIST,
+                "is no regular file, or has another name as well: remove it, and fetch again",
+                str(path),
+            )
+        yield descriptor
+    finally:
         os.close(descriptor)
-        raise NotPlainError(
-            errno.EEXIST,
-            "is no regular file, or has another name as well: remove it, and fetch again",
-            str(path),
-        )
-    return descriptor
 
 
 def read_plain(path: Path, count: int | None = None) -> tuple[bytes, int]:
     """The first bytes of a file of the copy, all by default, and its size."""
-    descriptor = _open_plain(path, os.O_RDONLY)
-    try:
+    with _plain_file(path, os.O_RDONLY) as descriptor:
         size = os.fstat(descriptor).st_size
         return os.pread(descriptor, size if count is None else count, 0), size
-    finally:
-        os.close(descriptor)
 
 
 def _write_plain(path: Path, offset: int, data: bytes) -> None:
     """Writes all of data at an offset of a file of the copy."""
-    descriptor = _open_plain(path, os.O_RDWR)
-    try:
+    with _plain_file(path, os.O_RDWR) as descriptor:
         while data:
             written = os.pwrite(descriptor, data, offset)
             data, offset = data[written:], offset + written
-    finally:
-        os.close(descriptor)
+
+
+def _create_plain(path: Path, num_bytes: int) -> None:
+    """Makes a file of the copy, with disk space for its bytes, in place of an earlier one."""
+    path.unlink(missing_ok=True)
+    with _plain_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL) as descriptor:
+        if num_bytes and hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(descriptor, 0, num_bytes)
+        os.ftruncate(descriptor, num_bytes)
 
 
 @dataclass
@@ -121,7 +127,7 @@ class FileCopy:
             raise FormatError(f"{url} {error}: publish the dataset again") from None
         entry.require_described(start.page, url)
         digest = hashlib.sha256(entry.name.encode() + start.page).hexdigest()[:24]
-        copy = cls(entry, source, url, start.page, header, folder / f".{digest}.part.gz-staged")
+        copy = cls(entry, source, url, start.page, header, folder / f".{digest}{_PART}")
         for path in (folder / entry.name, folder / entry.staged):
             with suppress(FileNotFoundError):
                 if read_plain(path, PAGE_BYTES) == (start.page, header.file_bytes):
@@ -170,16 +176,9 @@ class FileCopy:
         self.is_new = True
         if self.is_allocated:
             return
-        for path, content in ((self.path, b""), (self.journal, bytes(self.done))):
-            path.unlink(missing_ok=True)
-            descriptor = _open_plain(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-            try:
-                if path == self.path and hasattr(os, "posix_fallocate"):
-                    os.posix_fallocate(descriptor, 0, self.header.file_bytes)
-                os.ftruncate(descriptor, self.header.file_bytes if path == self.path else 0)
-                os.pwrite(descriptor, content, 0)
-            finally:
-                os.close(descriptor)
+        _create_plain(self.path, self.header.file_bytes)
+        _create_plain(self.journal, 0)
+        self._write_journal()
         self.is_allocated = True
 
     def write(self, begin: int, data: bytes) -> None:
@@ -230,10 +229,7 @@ class FileCopy:
         """Flushes what was fetched to the disk, under the name that the manifest has for it."""
         if not self.is_new:
             return
-        descriptor = _open_plain(self.path, os.O_RDONLY)
-        try:
+        with _plain_file(self.path, os.O_RDONLY) as descriptor:
             os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
         if self.is_part:
             os.replace(self.path, self.path.with_name(self.entry.staged))

@@ -12,14 +12,16 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from graphzero.errors import FormatError
 from graphzero.store.atomic import StagedFile
+
+Dtype: TypeAlias = np.dtype[Any]
 
 VERSION = 1
 # Alignment in files, on every machine; the page size of this machine is mmap.PAGESIZE.
@@ -33,9 +35,9 @@ FLAG_TYPED = 8
 _KNOWN_FLAGS = FLAG_DIRECTED | FLAG_VECTOR | FLAG_INCOMING | FLAG_TYPED
 MAGIC = {"graph": b"\x89GZL\r\n\x1a\n", "features": b"\x89GZD\r\n\x1a\n"}
 # NumPy has no bfloat16: this dtype holds its bits. ``ml_dtypes`` and torch can compute with it.
-BFLOAT16: np.dtype[Any] = np.dtype([("bfloat16", "<u2")])
+BFLOAT16 = np.dtype([("bfloat16", "<u2")])
 # By their codes, from 1.
-_DTYPES: tuple[Any, ...] = (
+_DTYPES: tuple[npt.DTypeLike, ...] = (
     "<i1",
     "<u1",
     "<i2",
@@ -50,8 +52,7 @@ _DTYPES: tuple[Any, ...] = (
     "<f8",
     "?",
 )
-DTYPES: dict[int, np.dtype[Any]]
-DTYPES = {code: np.dtype(each) for code, each in enumerate(_DTYPES, start=1)}
+DTYPES: dict[int, Dtype] = {code: np.dtype(dtype) for code, dtype in enumerate(_DTYPES, start=1)}
 _CODES = {dtype: code for code, dtype in DTYPES.items()}
 _FIXED = struct.Struct("<8sIIQQQQI4xQ")
 _SECTION = struct.Struct("<16sI4xQQQI12x")
@@ -62,17 +63,17 @@ CHUNK_BYTES = 1 << 20
 Progress = Callable[[int], object]
 
 
-def id_dtype(count: int) -> np.dtype[Any]:
+def id_dtype(count: int) -> Dtype:
     """The narrowest id dtype for ids below count: uint32 up to 2^32, else uint64."""
     return np.dtype("<u4") if count <= 1 << 32 else np.dtype("<u8")
 
 
-def dtype_name(dtype: np.dtype[Any]) -> str:
+def dtype_name(dtype: Dtype) -> str:
     """Name of a dtype for messages, such as "float32" or "bfloat16"."""
     return "bfloat16" if dtype == BFLOAT16 else str(dtype)
 
 
-def as_dtype(value: Any) -> np.dtype[Any]:
+def as_dtype(value: npt.DTypeLike) -> Dtype:
     """A dtype of the format, from anything that NumPy takes as a dtype, or the name "bfloat16".
 
     Raises
@@ -83,11 +84,11 @@ def as_dtype(value: Any) -> np.dtype[Any]:
     try:
         dtype = BFLOAT16 if isinstance(value, str) and value == "bfloat16" else np.dtype(value)
     except TypeError:
-        raise ValueError(f"{value!r} is not a dtype; use one of {_names()}") from None
+        raise ValueError(f"{value!r} is not a dtype; use one of {_dtype_names()}") from None
     return DTYPES[dtype_code(BFLOAT16 if dtype.name == "bfloat16" else dtype)]
 
 
-def _names() -> str:
+def _dtype_names() -> str:
     return ", ".join(dtype_name(dtype) for dtype in DTYPES.values())
 
 
@@ -101,7 +102,7 @@ def dtype_code(dtype: npt.DTypeLike) -> int:
     """
     little = np.dtype(dtype).newbyteorder("<")
     if little not in _CODES:
-        raise ValueError(f"dtype {np.dtype(dtype)} cannot be stored; use one of {_names()}")
+        raise ValueError(f"dtype {np.dtype(dtype)} cannot be stored; use one of {_dtype_names()}")
     return _CODES[little]
 
 
@@ -166,15 +167,33 @@ def encode_header(header: Header) -> bytes:
     if len(header.sections) > MAX_SECTIONS:
         raise ValueError(f"a file has at most {MAX_SECTIONS} sections")
     page = bytearray(PAGE_BYTES)
-    counts = (header.file_bytes, header.num_nodes, header.width, header.num_input_edges)
-    fixed = (MAGIC[header.kind], VERSION, header.flags, *counts)
-    _FIXED.pack_into(page, 0, *fixed, len(header.sections), header.num_neighbors)
+    _FIXED.pack_into(
+        page,
+        0,
+        MAGIC[header.kind],
+        VERSION,
+        header.flags,
+        header.file_bytes,
+        header.num_nodes,
+        header.width,
+        header.num_input_edges,
+        len(header.sections),
+        header.num_neighbors,
+    )
     for i, section in enumerate(header.sections):
         name = section.name.encode("latin-1")
         if not 0 < len(name) <= NAME_BYTES:
             raise ValueError(f"section name {section.name!r} is not 1 to {NAME_BYTES} bytes long")
-        _, *numbers = astuple(section)
-        _SECTION.pack_into(page, _SECTIONS_AT + i * _SECTION.size, name, *numbers)
+        _SECTION.pack_into(
+            page,
+            _SECTIONS_AT + i * _SECTION.size,
+            name,
+            section.dtype,
+            section.offset,
+            section.count,
+            section.length,
+            section.crc,
+        )
     struct.pack_into("<I", page, _CRC_AT, zlib.crc32(page[:_CRC_AT]))
     return bytes(page)
 
@@ -206,8 +225,17 @@ def decode_header(page: bytes, file_bytes: int | None, kind: str) -> Header:
     """
     if len(page) < PAGE_BYTES:
         raise FormatError("is truncated: it has no whole header page")
-    fixed = _FIXED.unpack_from(page)
-    magic, version, flags, size, num_nodes, width, num_input_edges, num_sections, neighbors = fixed
+    (
+        magic,
+        version,
+        flags,
+        size,
+        num_nodes,
+        width,
+        num_input_edges,
+        num_sections,
+        num_neighbors,
+    ) = _FIXED.unpack_from(page)
     if magic != MAGIC[kind]:
         raise FormatError(f"is not a graphzero {kind} file (wrong magic bytes)")
     if version != VERSION:
@@ -218,8 +246,8 @@ def decode_header(page: bytes, file_bytes: int | None, kind: str) -> Header:
         raise FormatError("has flags that this graphzero does not know")
     if flags & FLAG_TYPED and kind != "graph":
         raise FormatError("has the flag of an edge type, but no edges")
-    if neighbors and not flags & FLAG_TYPED:
-        raise FormatError(f"has {neighbors} neighbours, but not the flag of an edge type")
+    if num_neighbors and not flags & FLAG_TYPED:
+        raise FormatError(f"has {num_neighbors} neighbours, but not the flag of an edge type")
     if file_bytes is not None and size != file_bytes:
         state = "truncated" if file_bytes < size else "too long"
         raise FormatError(f"is {state}: its header says {size} bytes, it has {file_bytes}")
@@ -228,22 +256,33 @@ def decode_header(page: bytes, file_bytes: int | None, kind: str) -> Header:
     sections: list[Section] = []
     lowest_offset = PAGE_BYTES
     for i in range(num_sections):
-        name, *numbers = _SECTION.unpack_from(page, _SECTIONS_AT + i * _SECTION.size)
-        section = Section(name.split(b"\0")[0].decode("latin-1"), *numbers)
+        at = _SECTIONS_AT + i * _SECTION.size
+        name, dtype, offset, count, length, crc = _SECTION.unpack_from(page, at)
+        text = name.split(b"\0")[0].decode("latin-1")
+        section = Section(text, dtype, offset, count, length, crc)
         _check_section(section, lowest_offset, size)
         if any(section.name == other.name for other in sections):
             raise FormatError(f"has two sections named '{section.name}'")
         sections.append(section)
         lowest_offset = section.offset + section.length
-    counts = (num_nodes, width, flags, num_input_edges, neighbors)
-    return Header(kind, size, tuple(sections), *counts)
+    return Header(
+        kind, size, tuple(sections), num_nodes, width, flags, num_input_edges, num_neighbors
+    )
 
 
-def layout(kind: str, arrays: Iterable[tuple[str, npt.DTypeLike, int]], **facts: int) -> Header:
+def layout(
+    kind: str,
+    arrays: Iterable[tuple[str, npt.DTypeLike, int]],
+    *,
+    num_nodes: int,
+    width: int,
+    flags: int = 0,
+    num_input_edges: int = 0,
+    num_neighbors: int = 0,
+) -> Header:
     """Header of a file with these arrays (name, dtype, elements); each starts on a new page.
 
-    `facts` are `num_nodes`, `width` and other integers of `Header`; `num_neighbors` needs
-    FLAG_TYPED.
+    The other parameters are attributes of `Header`; `num_neighbors` needs FLAG_TYPED.
     """
     sections: list[Section] = []
     end = PAGE_BYTES
@@ -252,7 +291,9 @@ def layout(kind: str, arrays: Iterable[tuple[str, npt.DTypeLike, int]], **facts:
         length = count * np.dtype(dtype).itemsize
         sections.append(Section(name, dtype_code(dtype), offset, count, length))
         end = offset + length
-    return Header(kind, end, tuple(sections), **facts)
+    return Header(
+        kind, end, tuple(sections), num_nodes, width, flags, num_input_edges, num_neighbors
+    )
 
 
 def header_checksum(page: bytes | memoryview) -> int | None:
@@ -281,7 +322,7 @@ def read_header(path: str | os.PathLike[str]) -> Header:
         raise FormatError(f"{os.fspath(path)} {error}") from None
 
 
-def read_file(path: str | os.PathLike[str]) -> tuple[Header, dict[str, npt.NDArray[Any]]]:
+def read_file(path: str | os.PathLike[str]) -> tuple[Header, dict[str, npt.NDArray[np.generic]]]:
     """Header and every section of a file, read into memory."""
     header = read_header(path)
     arrays = {}

@@ -117,8 +117,8 @@ def content_of(path: Path | str) -> bytes:
 
 def limit_of(folder: Path, interface: Interface) -> int | None:
     """Bytes that a group may have, or None without a limit."""
-    found = [number(folder / name) for name in interface.limits]
-    return min((limit for limit in found if limit is not None and limit < _NO_LIMIT), default=None)
+    limits = [number(folder / name) for name in interface.limits]
+    return min((limit for limit in limits if limit is not None and limit < _NO_LIMIT), default=None)
 
 
 def number(path: Path) -> int | None:
@@ -169,15 +169,6 @@ def cgroup_available_memory(membership: Path, mount: Path) -> int | None:
             if limit is not None:
                 available.append(limit - _in_use(folder, interface))
     return min(available, default=None)
-
-
-def memory_group(membership: Path = Path("/proc/self/cgroup")) -> str:
-    """The memory control group of this process, by name; empty without one."""
-    try:
-        lines = membership.read_text().splitlines()
-    except OSError:
-        return ""
-    return " ".join(line for line in lines if "memory" in line.split(":")[1] or "::" in line)
 
 
 def _in_use(folder: Path, interface: Interface) -> int:

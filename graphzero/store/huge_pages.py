@@ -97,7 +97,7 @@ def _load_all(
 ) -> None:
     for mapping in mappings:
         try:
-            shortfall = _load(mapping, stopped.is_set)
+            shortfall = _read_in_huge_pages(mapping, stopped.is_set)
         except (OSError, ValueError) as error:
             shortfall = str(error)
         if shortfall is not None and not stopped.is_set():
@@ -105,7 +105,7 @@ def _load_all(
             warnings.warn(f"topology='huge': {shortfall}", RuntimeWarning, stacklevel=1)
 
 
-def _load(mapping: _core.Mapping, is_stopped: Callable[[], bool]) -> str | None:
+def _read_in_huge_pages(mapping: _core.Mapping, is_stopped: Callable[[], bool]) -> str | None:
     """Reads a file in huge pages, and maps them; says why not all of it is."""
     # Advice for the file's own mapping would have each later page fault read 2 MiB.
     staging = _core.Mapping(mapping.path, mapping.held_at)
@@ -114,10 +114,11 @@ def _load(mapping: _core.Mapping, is_stopped: Callable[[], bool]) -> str | None:
         for drops in (False, True):
             for number, begin in enumerate(range(0, mapping.size, _STEP_BYTES), 1):
                 length = min(_STEP_BYTES, mapping.size - begin)
-                for each in (mapping, staging) if drops else ():
-                    each.advise("release", begin, length)  # small pages, which were read before
-                for each in (staging, mapping):
-                    each.advise("populate", begin, length)
+                if drops:  # the small pages, which were read before
+                    mapping.advise("release", begin, length)
+                    staging.advise("release", begin, length)
+                staging.advise("populate", begin, length)
+                mapping.advise("populate", begin, length)
                 if is_stopped():
                     return None
                 is_last = begin + length == mapping.size
@@ -139,24 +140,21 @@ def _is_kept(mapping: _core.Mapping, num_bytes: int) -> bool:
 def huge_bytes(mapping: _core.Mapping) -> int:
     """Bytes of a mapped file that this process has mapped in huge pages; 0 where unknown."""
     first = np.frombuffer(memoryview(mapping), np.uint8).ctypes.data if mapping.size else 0
-    return _huge_between(first, first + mapping.size, _smaps())
-
-
-def _smaps() -> Iterable[str]:
     try:
-        return Path("/proc/self/smaps").read_text().splitlines()
+        lines = Path("/proc/self/smaps").read_text().splitlines()
     except OSError:
-        return ()
+        return 0
+    return _huge_between(first, first + mapping.size, lines)
 
 
 def _huge_between(first: int, end: int, lines: Iterable[str]) -> int:
     """Sum of the huge pages of files in a range of addresses, from the lines of ``smaps``."""
-    found, inside = 0, False
+    num_bytes, is_inside = 0, False
     for line in lines:
         name, _, value = line.partition(" ")
         if name == "FilePmdMapped:":
-            found += int(value.split()[0]) << 10 if inside else 0
+            num_bytes += int(value.split()[0]) << 10 if is_inside else 0
         elif "-" in name and not name.endswith(":"):
             begin, _, stop = name.partition("-")
-            inside = int(begin, 16) < end and int(stop, 16) > first
-    return found
+            is_inside = int(begin, 16) < end and int(stop, 16) > first
+    return num_bytes

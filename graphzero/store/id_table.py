@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,8 @@ from graphzero.store.mapped_file import MappedFile, section
 
 TEXT = "text"  # the section with the bytes of all texts
 BY_ID = "by_id"  # the section with the nodes in the order of their ids
+
+Integers: TypeAlias = npt.NDArray[np.int64] | npt.NDArray[np.uint64]
 
 
 def id_table_layout(
@@ -64,15 +66,16 @@ class IdTable(MappedFile):
     def _read_header(self) -> None:
         header = _core.feature_header(self.mapping)
         self._take_header(header)
-        dtypes = {name: DTYPES[one.dtype] for name, one in self._sections.items()}
+        dtypes = {name: DTYPES[section.dtype] for name, section in self._sections.items()}
+        counts = {name: section.count for name, section in self._sections.items()}
         self.is_text = TEXT in dtypes
-        allowed: tuple[Any, ...] = ("<u8",) if self.is_text else ("<i8", "<u8")
+        allowed = [np.dtype("<u8")] if self.is_text else [np.dtype("<i8"), np.dtype("<u8")]
         if (
             dtypes.get("rows") not in allowed
             or dtypes.get(TEXT, np.uint8) != np.uint8
             or dtypes.get(BY_ID, np.int64) != np.int64
-            or self._sections.get(BY_ID, self._sections["rows"]).count != header["num_nodes"]
-            or self._sections["rows"].count != header["num_nodes"]
+            or counts["rows"] != header["num_nodes"]
+            or counts.get(BY_ID, counts["rows"]) != counts["rows"]
         ):
             raise FormatError(f"{self.path} is no table of ids: build the dataset again")
         self.dtype = dtypes["rows"]
@@ -80,9 +83,14 @@ class IdTable(MappedFile):
     def __len__(self) -> int:
         return self._sections["rows"].count
 
-    rows: npt.NDArray[Any] = section("rows", "The integers, or the end of each text; a view.")
+    rows: Integers = section("rows", "The integers, or the end of each text; a view.")
     text: npt.NDArray[np.uint8] = section(TEXT, "The bytes of all texts; a view.")
     by_id: npt.NDArray[np.int64] | None = section(BY_ID, "Nodes by ascending id, unless all are.")
+
+    @property
+    def ends(self) -> npt.NDArray[np.uint64]:
+        """Where each text ends in `text`; a view."""
+        return self.rows.view(np.uint64)
 
     def text_at(self, node: int) -> str:
         """The text of one node, which must be in range.
@@ -109,7 +117,7 @@ class IdTable(MappedFile):
         """The id of one node, for messages."""
         return repr(self.text_at(node)) if self.is_text else str(self.rows[node])
 
-    def find_integers(self, ids: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    def find_integers(self, ids: Integers) -> npt.NDArray[np.int64]:
         """The node of each id, -1 for an id that none has, (n,) int64.
 
         Parameters
@@ -129,14 +137,14 @@ class IdTable(MappedFile):
             nodes[order] = np.where(fits & (rows[at] == ids), at, -1)
         return nodes
 
-    def _places(self, ids: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    def _places(self, ids: Integers) -> npt.NDArray[np.intp]:
         """How many integers are below each of some of the same dtype."""
         try:
             return np.searchsorted(self.rows.view(ids.dtype), ids, sorter=self.by_id)
         except ValueError:  # by_id leads beyond the rows
             raise self._corrupt() from None
 
-    def places(self, others: IdTable, begin: int, end: int) -> npt.NDArray[Any]:
+    def places(self, others: IdTable, begin: int, end: int) -> npt.NDArray[np.int64]:
         """How many ids are before each of those of other nodes, [begin, end), that it lacks.
 
         Integers of the other table must fit its dtype.
@@ -144,7 +152,7 @@ class IdTable(MappedFile):
         if not self.is_text:
             return self._places(others.rows[begin:end])
         first = int(others.rows[begin - 1]) if begin else 0
-        ends = others.rows[begin:end]
+        ends = others.ends[begin:end]
         return -1 - self._find_texts(others.text[first : int(ends[-1])], ends - np.uint64(first))
 
     def find_texts(
@@ -170,8 +178,9 @@ class IdTable(MappedFile):
         self, data: npt.NDArray[np.uint8], ends: npt.NDArray[np.uint64], num_threads: int = 1
     ) -> npt.NDArray[np.int64]:
         """The node of each text, or -1 - the number of texts that are before it."""
-        table = self.text, self.rows
-        positions, corrupt = _core.find_texts(*table, data, ends, num_threads, self.by_id)
+        positions, corrupt = _core.find_texts(
+            self.text, self.ends, data, ends, num_threads, self.by_id
+        )
         if corrupt:
             raise self._corrupt()
         return positions

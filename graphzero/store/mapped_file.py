@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from mmap import PAGESIZE
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.errors import FormatError
-from graphzero.store.format import DTYPES, Section
+from graphzero.store.format import DTYPES, Dtype, Section
 from graphzero.units import by_either_name
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ _MOST_ADVISED_BYTES = 2 << 20  # a longer MADV_WILLNEED is cut silently at the d
 _LOOKED_UP = 1 << 20  # pages in one refresh (4 GiB); of a longer prefix, the next ones in turn
 
 PageMap = npt.NDArray[np.uint8]
+Identity: TypeAlias = tuple[object, ...]  # two are compared, and not looked into
 _Path = str | os.PathLike[str]
 _Opened = _core.Mapping
 
@@ -68,14 +69,14 @@ class MappedFile(ClosedAtExit):
         If it cannot be opened.
     """
 
-    identity: tuple[Any, ...]
+    identity: Identity
     _sections: Mapping[str, Section] = MappingProxyType({})  # of a .npy file
 
     def __init__(
         self, path: _Path | _Opened | None = None, *, filename: _Path | None = None
     ) -> None:
-        given = by_either_name("path", path, filename)
-        self.mapping = given if isinstance(given, _Opened) else _core.Mapping(given)
+        file = by_either_name("path", path, filename)
+        self.mapping = file if isinstance(file, _Opened) else _core.Mapping(file)
         self.path: str = self.mapping.path
         try:
             self._read_header()
@@ -89,7 +90,10 @@ class MappedFile(ClosedAtExit):
 
     def _take_header(self, header: Mapping[str, Any]) -> None:
         """Takes the sections and the fingerprint of a file from its header."""
-        self._sections = {entry[0]: Section(*entry) for entry in header["sections"]}
+        self._sections = {
+            name: Section(name, dtype, byte, count, length, crc)
+            for name, dtype, byte, count, length, crc in header["sections"]
+        }
         checksums = tuple(section.crc for section in self._sections.values())
         self.identity = (header["num_nodes"], header["width"], checksums)
 
@@ -102,7 +106,7 @@ class MappedFile(ClosedAtExit):
         return section_view(self.mapping, dtype, section.offset, (section.count,))
 
     @property
-    def stored_order(self) -> tuple[Any, ...] | None:
+    def stored_order(self) -> tuple[int, int, int] | None:
         """Fingerprint of the order of nodes in the file; None for the user's order."""
         rank = self._sections.get("node_rank")
         return None if rank is None else (rank.dtype, rank.count, rank.crc)
@@ -117,14 +121,14 @@ class MappedFile(ClosedAtExit):
         """
         self.mapping.close()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return reopen, (type(self), (self.path,), self.identity, self.mapping.held_at)
+    def __reduce__(self) -> tuple[object, ...]:
+        return reopen, (type(self), self.path, self.identity, self.mapping.held_at)
 
 
 def reopen(
-    kind: type[MappedFile],
-    arguments: tuple[Any, ...],
-    expected: tuple[Any, ...],
+    open_file: Callable[[_Path | _Opened], MappedFile],
+    path: str,
+    expected: Identity,
     held_at: str | None = None,
 ) -> MappedFile:
     """Opens the file that was pickled, also if another one has replaced it meanwhile.
@@ -136,14 +140,13 @@ def reopen(
     FormatError
         If it was replaced, and the process that has pickled it does not have it open any more.
     """
-    path, *more = arguments
     for place in (held_at, None):
         with suppress(FormatError, OSError):
-            opened = kind(_core.Mapping(path, place), *more)
-            if opened.identity == expected:
-                return opened
-            opened.close()
-    kind(*arguments).close()  # whose error says what is wrong
+            file = open_file(_core.Mapping(path, place))
+            if file.identity == expected:
+                return file
+            file.close()
+    open_file(path).close()  # whose error says what is wrong
     raise FormatError(
         f"{path} was replaced by another file while it was in use: open the dataset again"
     )
@@ -155,7 +158,7 @@ def section(name: str, doc: str) -> Any:
 
 
 def section_view(
-    mapping: _core.Mapping, dtype: np.dtype[Any], offset: int, shape: tuple[int, ...]
+    mapping: _core.Mapping, dtype: Dtype, offset: int, shape: tuple[int, ...]
 ) -> npt.NDArray[Any]:
     """A read-only array over part of a mapped file; it keeps the mapping alive."""
     # np.ndarray(buffer=...) would keep the mapping, but not its count of views
@@ -180,8 +183,8 @@ def resident_bytes(mapping: _core.Mapping) -> int | None:
         None where this is unknown: to processes that neither own the file nor may write to it,
         the kernel reports every page as resident.
     """
-    found = residency(mapping, 1)
-    return None if found is None else found[0]
+    whole = residency(mapping, 1)
+    return None if whole is None else whole[0]
 
 
 def residency(mapping: _core.Mapping, parts: int) -> tuple[int, npt.NDArray[np.float64]] | None:
@@ -259,8 +262,8 @@ class ResidentPrefix:
         pages = np.zeros(count, np.uint8)
         begin = 0
         if count > _LOOKED_UP:
-            known = self._map[:count]
-            pages[: len(known)] = known
+            before = self._map[:count]
+            pages[: len(before)] = before
             begin = self._next_look if self._next_look < count else 0
         end = min(begin + _LOOKED_UP, count)
         try:

@@ -15,11 +15,12 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 from graphzero.errors import FormatError, user_line
 from graphzero.store.atomic import (
@@ -45,6 +46,9 @@ from graphzero.store.remote_files import (
     address_key,
 )
 from graphzero.units import require_local
+
+if TYPE_CHECKING:
+    from tqdm.auto import tqdm
 
 _MOST_VERSIONS = 3  # that may be published while one is fetched
 _MOST_WAIT = 45  # seconds until an existing copy serves
@@ -139,20 +143,19 @@ def _bring(
     )
 
 
-def _bring_blocks(store: RemoteFolder, copies: list[FileCopy], progress: bool) -> None:
-    """Fetches the missing blocks of all files."""
+def _progress_bar(work: str, num_bytes: int, is_shown: bool) -> tqdm[NoReturn]:
     from tqdm.auto import tqdm
 
+    return tqdm(total=num_bytes, desc=work, unit="B", unit_scale=True, disable=not is_shown)
+
+
+def _bring_blocks(store: RemoteFolder, copies: list[FileCopy], progress: bool) -> None:
+    """Fetches the missing blocks of all files."""
     incomplete = [copy for copy in copies if copy.missing_bytes]
     for copy in incomplete:
         copy.allocate()
-    with tqdm(
-        total=sum(copy.missing_bytes for copy in incomplete),
-        desc="copy",
-        unit="B",
-        unit_scale=True,
-        disable=not progress,
-    ) as bar:
+    num_bytes = sum(copy.missing_bytes for copy in incomplete)
+    with _progress_bar("copy", num_bytes, progress) as bar:
 
         def bring_block(job: tuple[FileCopy, int, int]) -> None:
             copy, begin, end = job
@@ -239,7 +242,7 @@ def cached_copy(
     address = os.fspath(url).partition("?")[0].rstrip("/")
     name = re.sub(r"[^A-Za-z0-9.-]+", "-", address.rpartition("/")[2]).lstrip(".-")
     key = address_key(url, storage_options)
-    folder = Path(cache) / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+    folder = Path(cache) / f"{name}-{_sha256(key.encode())[:12]}"
     if folder.is_symlink():
         raise NotPlainError(errno.ELOOP, "is a link: remove it, or choose another cache", folder)
     has_copy = _local_manifest(folder) is not None
@@ -267,7 +270,7 @@ def _local_manifest(folder: Path) -> bytes | None:
     return None
 
 
-def _digest(text: bytes) -> str:
+def _sha256(text: bytes) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
@@ -329,7 +332,8 @@ def _fetch(store: RemoteFolder, folder: Path, progress: bool, *, check: bool) ->
             )
         if failed is not None:
             raise failed
-        _note_origin(folder, store.url, local_text, published.text)
+        earlier_texts = [] if local_text is None else [local_text]
+        _note_origin(folder, store.url, [*earlier_texts, published.text])
         commit(folder, earlier, manifest, published.text)
         remove_staged(folder)
 
@@ -355,7 +359,7 @@ def _origins(folder: Path) -> list[str] | None:
 def _require_fetched(folder: Path, text: bytes) -> None:
     """Nothing that was made here is lost: only what came from a store is replaced."""
     origins = _origins(folder)
-    if origins is not None and _digest(text) not in origins:
+    if origins is not None and _sha256(text) not in origins:
         what = "was changed here since it was fetched" if origins else "was built here"
         raise FileExistsError(
             errno.EEXIST,
@@ -365,10 +369,10 @@ def _require_fetched(folder: Path, text: bytes) -> None:
         )
 
 
-def _note_origin(folder: Path, url: str, *manifests: bytes | None) -> None:
+def _note_origin(folder: Path, url: str, manifests: Iterable[bytes]) -> None:
     """Notes which datasets of this folder are on a store as well: they may be replaced."""
-    digests = [_digest(text) for text in manifests if text is not None]
-    origin = {"url": url, "manifests": [*dict.fromkeys(digests)]}
+    digests = dict.fromkeys(map(_sha256, manifests))
+    origin = {"url": url, "manifests": [*digests]}
     write_atomically(folder / _ORIGIN, (json.dumps(origin, indent=2) + "\n").encode())
 
 
@@ -432,7 +436,7 @@ def publish(
         else:
             _publish_to_store(store, files, text, progress)
         if (folder / _ORIGIN).exists():
-            _note_origin(folder, store.url, text)
+            _note_origin(folder, store.url, [text])
 
 
 def _publish_to_folder(
@@ -476,21 +480,14 @@ def _missing_on(store: RemoteFolder, files: Mapping[str, Path]) -> list[str]:
 
 def _put(store: RemoteFolder, files: Mapping[str, Path], replaces: bool, progress: bool) -> None:
     """Copies files to a store, without a manifest meanwhile."""
-    from tqdm.auto import tqdm
-
     if replaces:
         with suppress(FileNotFoundError):  # by another process that publishes
             store.files.rm_file(store.path_of(MANIFEST_NAME))
     protocols = store.files.protocol
     if _WITH_FOLDERS.intersection([protocols] if isinstance(protocols, str) else protocols):
         store.files.makedirs(store.path_of("").rstrip("/"), exist_ok=True)
-    with tqdm(
-        total=sum(path.stat().st_size for path in files.values()),
-        desc="publish",
-        unit="B",
-        unit_scale=True,
-        disable=not progress,
-    ) as bar:
+    num_bytes = sum(path.stat().st_size for path in files.values())
+    with _progress_bar("publish", num_bytes, progress) as bar:
 
         def put(name: str) -> None:
             store.files.put_file(os.fspath(files[name]), store.path_of(name))

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar
 from urllib.parse import quote
 
 from graphzero.errors import FormatError
@@ -38,9 +38,24 @@ _MOST_MANIFEST_BYTES = 4 << 20
 # What goes wrong with a copy, where a store is read and a copy is written at once.
 _OF_THIS_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ELOOP, errno.EEXIST}
 
-StorageOptions = Mapping[str, Any] | None
+StorageOptions = Mapping[str, object] | None
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
+
+
+class _Response(Protocol):
+    """Of aiohttp: what a server says before the body."""
+
+    status: int
+    headers: Mapping[str, str]
+
+
+class _Answer(Protocol):
+    """Of fsspec: a file that is read from an HTTP server."""
+
+    r: _Response
+
+    def read(self, length: int) -> bytes: ...
 
 
 @dataclass(frozen=True)
@@ -350,7 +365,7 @@ class RemoteFolder:
             yield self._pieces(answer, None), _file_bytes(answer.r)
 
     @contextmanager
-    def _answer(self, name: str, byte_range: str | None) -> Iterator[Any]:
+    def _answer(self, name: str, byte_range: str | None) -> Iterator[_Answer]:
         """The answer of an HTTP server; its ``r`` has status and headers."""
         import aiohttp  # of fsspec's file system for http
 
@@ -370,7 +385,7 @@ class RemoteFolder:
         finally:
             answer.close()
 
-    def _pieces(self, answer: Any, most: int | None) -> Iterator[bytes]:
+    def _pieces(self, answer: _Answer, most: int | None) -> Iterator[bytes]:
         """Pieces of an answer until its end, or until there are `most` bytes."""
         count = 0
         while most is None or count < most:
@@ -408,7 +423,7 @@ def _stable_text(value: object) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
-def _file_bytes(response: Any) -> int | None:
+def _file_bytes(response: _Response) -> int | None:
     """The size of a file, as the headers of an answer have it."""
     total = response.headers.get("Content-Range", "").rpartition("/")[2]
     if response.status != 206:
