@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +48,8 @@ def store(tmp_path: Path) -> Path:
 @pytest.fixture
 def server(store: Path) -> Iterator[FolderServer]:
     """Serves ``data``."""
-    with serving(store.parent) as one:
-        yield one
+    with serving(store.parent) as server:
+        yield server
 
 
 def edit(store: Path, key: str, **changes: Any) -> None:
@@ -175,67 +174,6 @@ def test_a_header_that_claims_more_than_there_is(store, server, tmp_path, file_b
     assert sum(file.stat().st_size for file in (tmp_path / "copy").iterdir()) < 20 << 20
 
 
-class _Endless(BaseHTTPRequestHandler):
-    """A manifest, or the range of a header, that does not end; `sent` counts."""
-
-    sent = 0
-    store: Path
-    is_endless = staticmethod(lambda path: path.endswith("dataset.json"))
-
-    def log_message(self, *_: object) -> None:
-        """Says nothing."""
-
-    def do_GET(self) -> None:
-        content = (self.store / os.path.basename(self.path)).read_bytes()
-        is_range = "Range" in self.headers
-        self.send_response(206 if is_range else 200)
-        if self.is_endless(self.path) and not self.headers.get("Range", "").endswith("=0-0"):
-            self.end_headers()
-            try:
-                for _ in range(1000):
-                    self.wfile.write(b"[" * (1 << 20))
-                    type(self).sent += 1 << 20
-            except OSError:
-                pass
-            return
-        if is_range:
-            begin, end = self.headers["Range"].removeprefix("bytes=").split("-")
-            content = content[int(begin) : int(end) + 1]
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-
-@pytest.mark.parametrize("name", ["dataset.json", "features.gd"])
-def test_an_answer_is_read_up_to_what_was_asked_for(store, tmp_path, name, monkeypatch):
-    monkeypatch.setattr(remote_files, "TRIES", 1)
-
-    class Handler(_Endless):
-        is_endless = staticmethod(lambda path: path.endswith(name))
-
-    Handler.store = store
-    with running(Handler) as url, pytest.raises((gz.FormatError, OSError), match=name):
-        gz.fetch(url, tmp_path / "copy")
-    assert Handler.sent < 64 << 20  # what buffers on the way hold
-
-
-class running:
-    """A server of a handler, for as long as the block runs."""
-
-    def __init__(self, handler: Any) -> None:
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self.server.daemon_threads = True
-        self.server.handle_error = lambda *_: None  # type: ignore[method-assign]
-
-    def __enter__(self) -> str:
-        threading.Thread(target=self.server.serve_forever, args=(0.02,)).start()
-        return f"http://127.0.0.1:{self.server.server_port}"
-
-    def __exit__(self, *_: object) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-
-
 # --- servers that stall
 
 
@@ -302,36 +240,19 @@ def test_ctrl_c_ends_a_command_whose_store_stalls(server, stalled, tmp_path, sta
 # --- servers of whole files
 
 
-class _Whole(SimpleHTTPRequestHandler):
-    """That of ``python -m http.server``; notes what is asked for."""
-
-    asked: list[str] = []  # noqa: RUF012
-
-    def log_message(self, *_: object) -> None:
-        """Says nothing."""
-
-    def do_GET(self) -> None:
-        self.asked.append(os.path.basename(self.path))
-        super().do_GET()
-
-
-def test_a_server_that_sends_whole_files_only_sends_each_once(store, tmp_path):
-    class Handler(_Whole):
-        asked: list[str] = []  # noqa: RUF012
-
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments, directory=str(store))
-
-    with running(Handler) as url:
-        with pytest.warns(UserWarning, match="sends whole files only") as warned:
-            gz.fetch(url, tmp_path / "copy")
-        assert len(warned) == 1
-        of_files = [name for name in Handler.asked if name != "dataset.json"]
-        assert sorted(of_files) == ["features.gd", "graph.gl", "labels.gd"]
-        with pytest.warns(UserWarning, match="sends whole files only"):
-            gz.fetch(url, tmp_path / "copy")  # checked, and nothing is missing
-    for name in of_files:
-        assert (tmp_path / "copy" / name).read_bytes() == (store / name).read_bytes()
+def test_a_server_that_sends_whole_files_only_sends_each_once(store, server, tmp_path):
+    server.ranges, url = False, f"{server.url}/data"
+    with pytest.warns(UserWarning, match="sends whole files only") as warned:
+        gz.fetch(url, tmp_path / "copy")
+    assert len(warned) == 1
+    names = server.asked.keys() - {"dataset.json"}
+    assert names == {"features.gd", "graph.gl", "labels.gd"}
+    assert all(server.asked[name] == 1 for name in names)
+    with pytest.warns(UserWarning, match="sends whole files only"):
+        gz.fetch(url, tmp_path / "copy")  # checked, and nothing is missing
+    assert all(
+        (tmp_path / "copy" / name).read_bytes() == (store / name).read_bytes() for name in names
+    )
 
 
 def test_a_whole_file_is_read_again_from_its_beginning(store, server, tmp_path):

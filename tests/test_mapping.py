@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import pickle
-import struct
 
 import files
 import numpy as np
@@ -112,17 +111,6 @@ BROKEN = {
     "truncated": (content_as(lambda whole: whole[:-1]), gz.FormatError, "truncated"),
     "header only": (content_as(lambda whole: whole[:4096]), gz.FormatError, "truncated"),
     "too long": (content_as(lambda whole: whole + b"\0"), gz.FormatError, "too long"),
-    "foreign": (content_as(lambda _: b"src,dst\n" * 1000), gz.FormatError, "magic"),
-    "newer": (
-        content_as(lambda whole: whole[:8] + struct.pack("<I", 7) + whole[12:]),
-        gz.FormatError,
-        "version 7",
-    ),
-    "corrupt header": (
-        content_as(lambda whole: whole[:70] + b"\xff" + whole[71:]),
-        gz.FormatError,
-        "corrupt header",
-    ),
 }
 
 

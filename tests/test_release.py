@@ -1,8 +1,7 @@
-"""What a release is made of: wheels, workflows, citation, and the OpenMP that wheels lack."""
+"""What a release is made of: wheels, and the OpenMP that they lack."""
 
 from __future__ import annotations
 
-import configparser
 import os
 import re
 import subprocess
@@ -16,7 +15,6 @@ import graphzero
 from graphzero import _core
 
 ROOT = Path(__file__).resolve().parents[1]
-WORKFLOWS = sorted((ROOT / ".github").rglob("*.yml"))
 
 # The core is refused once, as where the system has no OpenMP.
 WITHOUT_OPENMP = """
@@ -73,29 +71,6 @@ def test_a_core_that_cannot_be_loaded_says_what_to_do(message, remedy, tmp_path)
     done = imported(message, tmp_path, hides_torch=True)
     assert done.returncode == 1
     assert remedy in done.stderr.splitlines()[-1]
-
-
-def test_workflows_and_forms_name_what_is_there():
-    yaml = pytest.importorskip("yaml")
-    tox = configparser.ConfigParser()
-    tox.read(ROOT / "tox.ini")
-    for path in WORKFLOWS:
-        assert yaml.safe_load(path.read_text()), path
-        for name in re.findall(r"tox -e (\S+)", path.read_text()):
-            assert f"testenv:{name}" in tox, (path, name)
-        for name in re.findall(r"\.ci/[\w.-]+", path.read_text()):
-            assert (ROOT / name).exists(), (path, name)
-    forms = [path for path in WORKFLOWS if "graphzero info --system" in path.read_text()]
-    assert [path.name for path in forms] == ["bug.yml"]
-    readme = (ROOT / "README.md").read_text()
-    assert "python3 -m venv .venv && .venv/bin/pip install tox && .venv/bin/tox" in readme
-    assert any(".venv/bin/pip install tox && .venv/bin/tox" in p.read_text() for p in WORKFLOWS)
-
-
-def test_the_citation_is_of_this_version():
-    yaml = pytest.importorskip("yaml")
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert citation["version"] == graphzero.__version__
 
 
 @pytest.mark.extended

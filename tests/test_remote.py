@@ -135,32 +135,6 @@ def test_interrupted_at_thirty_moments_it_goes_on(built, server, tmp_path, monke
     assert server.sent.total() <= size + again
 
 
-SCRIPT = """
-import os, sys
-from graphzero.store import file_copy, remote
-file_copy.BLOCK_BYTES, stop = 1 << 13, int(sys.argv[3])
-write, count = file_copy.FileCopy.write, [0]
-def writing(copy, begin, data):
-    count[0] += 1
-    if count[0] > stop:
-        os._exit(9)
-    write(copy, begin, data)
-file_copy.FileCopy.write = writing
-remote.fetch(sys.argv[1], sys.argv[2])
-"""
-
-
-def test_a_killed_fetch_goes_on_with_the_blocks_that_it_has(built, server, tmp_path):
-    argv = [sys.executable, "-c", SCRIPT, f"{server.url}/data", str(tmp_path / "copy")]
-    assert subprocess.run([*argv, "20"], cwd=tmp_path, check=False).returncode == 9
-    sent = server.sent["features.gd"]
-    subprocess.run([*argv, "1000000"], cwd=tmp_path, check=True)
-    assert content(tmp_path / "copy") == content(built)
-    whole = (built / "features.gd").stat().st_size
-    assert server.sent["features.gd"] < whole + 20 * BLOCK
-    assert sent > 10 * BLOCK
-
-
 def test_a_part_without_its_journal_is_checked(built, server, tmp_path, monkeypatch):
     monkeypatch.setattr(remote_files, "TRIES", 1)
     server.left = 200_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -17,32 +16,6 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
 
 
-def test_every_c_source_has_its_header_and_every_c_test_its_source() -> None:
-    sources = {path.stem for path in (ROOT / "src").glob("*.c")}
-    headers = {path.stem for path in (ROOT / "include" / "graphzero").glob("*.h")}
-    tests = {path.stem.removeprefix("test_") for path in (ROOT / "tests" / "c").glob("test_*.c")}
-    assert sources
-    assert sources <= headers
-    assert tests - {"rng_portable", "fetches", "hostile", "threads"} <= headers
-    assert {"csr", "io_ring", "pool", "fork"} <= tests
-
-
-def _c_includes() -> dict[str, set[str]]:
-    """What each C file includes of the others; a source and its header are one node."""
-    found: dict[str, set[str]] = {}
-    for path in [*(ROOT / "src").glob("*.c"), *(ROOT / "include" / "graphzero").glob("*.h")]:
-        included = re.findall(r'^#include "graphzero/(\w+)\.h"$', path.read_text(), re.M)
-        found.setdefault(path.stem, set()).update(set(included) - {path.stem})
-    return found
-
-
-def test_no_c_includes_make_a_circle() -> None:
-    includes = _c_includes()
-    assert len(includes) > 20
-    assert any(includes.values())
-    tuple(TopologicalSorter(includes).static_order())  # raises CycleError, which names the circle
-
-
 def test_every_part_of_the_core_is_included_and_described() -> None:
     core = (ROOT / "graphzero" / "_core.pyx").read_text()
     included = re.findall(r'^include "core/(\w+)\.pxi"$', core, re.M)
@@ -50,17 +23,6 @@ def test_every_part_of_the_core_is_included_and_described() -> None:
     assert sorted(included) == parts
     section = (ROOT / "ARCHITECTURE.md").read_text().split("\n## Cython")[1].split("\n## ")[0]
     assert re.findall(r"^\| (\w+) \|", section, re.M)[1:] == included
-
-
-def test_the_format_has_one_page_size_and_version() -> None:
-    header = (ROOT / "include" / "graphzero" / "format.h").read_text()
-    twin = (ROOT / "graphzero" / "store" / "format.py").read_text()
-    for name in ("FORMAT_VERSION", "PAGE_BYTES", "MAX_SECTIONS", "NAME_BYTES"):
-        c_value = re.search(rf"#define GZ_{name} (\d+)u", header)
-        value = re.search(rf"^{name.removeprefix('FORMAT_')} = (\d+)$", twin, re.M)
-        assert c_value is not None
-        assert value is not None
-        assert c_value[1] == value[1]
 
 
 NAMED = re.compile(r"`([\w.]+)` in `([\w/.]+\.(?:py|c))`")
