@@ -29,7 +29,7 @@ import numpy as np
 from benchmarks import machine, timing
 from benchmarks.inputs import edge_chunk, write_csv, write_edges
 from benchmarks.peers import DUCKDB, GRAPHZERO02, PeerError, Worker, start_own, start_peer
-from graphzero.report.limited_memory import NoMemoryGroup, memory_group
+from graphzero.report.limited_memory import NoMemoryGroup, limited_group
 
 GOALS = {GRAPHZERO02: 5.0, DUCKDB: 2.0}
 MOST_GROWTH = 1.3
@@ -124,7 +124,7 @@ def memory(options: argparse.Namespace) -> list[dict[str, Any]]:
     for limit in options.limits:
         try:
             with ExitStack() as stack:
-                group = stack.enter_context(memory_group(limit))
+                group = stack.enter_context(limited_group(limit))
                 worker = stack.enter_context(
                     start_own(folder=options.data, threads=options.threads, prefix=group.prefix)
                 )
@@ -163,7 +163,7 @@ def append(options: argparse.Namespace) -> dict[str, list[float]]:
     base, new = options.data / "base", edges_npy(options, edges // 100)
     seconds: dict[str, list[float]] = {"copy": [], "append": [], "build": []}
     with ExitStack() as stack:
-        group = stack.enter_context(memory_group(APPEND_BYTES))
+        group = stack.enter_context(limited_group(APPEND_BYTES))
         how: dict[str, Any] = {"threads": options.threads, "prefix": group.prefix}
         worker = stack.enter_context(start_own(folder=options.data, **how))
         limit = {"memory_limit": APPEND_BYTES // 2}

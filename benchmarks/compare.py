@@ -29,7 +29,7 @@ import numpy as np
 from benchmarks import machine, timing
 from benchmarks.inputs import Inputs, prepare, row_batches, write_csv
 from benchmarks.peers import PeerError, Worker, start_own
-from graphzero.report.limited_memory import NoMemoryGroup, memory_group
+from graphzero.report.limited_memory import NoMemoryGroup, limited_group
 
 GOAL = 1.03
 LEAST_PAIRS = 5
@@ -187,7 +187,7 @@ def run_workload(
             files = list(tree.dataset(work.dataset).rglob("*.g?")) if work.dataset else []
             if work.limited:
                 machine.drop_cached(files)
-                prefix = stack.enter_context(memory_group(limit)).prefix
+                prefix = stack.enter_context(limited_group(limit)).prefix
             else:
                 machine.read_through(files)
             workers.append(stack.enter_context(tree.start(prefix)))

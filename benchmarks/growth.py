@@ -48,7 +48,7 @@ from benchmarks.peers import (
     start_peer,
 )
 from benchmarks.sessions import steps_of
-from graphzero.report.limited_memory import NoMemoryGroup, memory_group
+from graphzero.report.limited_memory import NoMemoryGroup, limited_group
 
 EDGES_A_NODE, COLUMNS = 12, 32
 PEERS = ("graphzero", GRAPHZERO02, PYG)
@@ -237,7 +237,7 @@ def against_peers(graph: Graph, options: argparse.Namespace) -> list[timing.Comp
         how: dict[str, Any] = {"folder": graph.folder, "threads": options.threads}
         for name in options.peers:
             with suppress(NoMemoryGroup):  # where memory is short, this process ends, no other
-                group = memory_group(int(psutil.virtual_memory().available * 0.9))
+                group = limited_group(int(psutil.virtual_memory().available * 0.9))
                 how["prefix"] = stack.enter_context(group).prefix
             try:
                 worker = start_peer(name, options.peer_dir, **how, most_seconds=PEER_SECONDS)

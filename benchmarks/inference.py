@@ -26,7 +26,7 @@ import torch
 import graphzero as gz
 from benchmarks import machine, timing
 from benchmarks.inputs import build_once, prepare
-from graphzero.report.limited_memory import memory_group
+from graphzero.report.limited_memory import limited_group
 
 LIMITED, FREE = "limited", "free"
 
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace, dataset: Path, out: Path, limit: int) -> di
     machine.drop_cached(files)
     with ExitStack() as stack:
         if limit:
-            group = stack.enter_context(memory_group(limit + options.own))
+            group = stack.enter_context(limited_group(limit + options.own))
             command = [*group.prefix, *command]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     answer: dict[str, Any] = json.loads(done.stdout)

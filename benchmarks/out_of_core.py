@@ -27,7 +27,7 @@ from benchmarks import machine, timing
 from benchmarks.disk_probe import NoFio, disk_rate
 from benchmarks.inputs import Inputs, build_once, prepare, row_batches
 from benchmarks.peers import PeerError, Worker, start_own
-from graphzero.report.limited_memory import NoMemoryGroup, memory_group
+from graphzero.report.limited_memory import NoMemoryGroup, limited_group
 
 ORDERS = ("input", "hot")
 STRATEGIES = ("none", "willneed", "pread", "uring", "auto")
@@ -138,7 +138,7 @@ class Runner:
                 alone = self._answers(replace(one, request=plain), [*batches[:1]] * 2)
                 self.own[kind] = max(answer["anonymous"] for answer in alone)
             self._drop(one)
-            with memory_group(self.options.limit + self.own[kind]) as group:
+            with limited_group(self.options.limit + self.own[kind]) as group:
                 try:
                     return self._answers(one, batches, group.prefix)
                 except PeerError as error:
@@ -387,7 +387,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     options.data.mkdir(parents=True, exist_ok=True)
     try:
-        with memory_group(1 << 30):
+        with limited_group(1 << 30):
             pass
     except NoMemoryGroup as error:
         print(f"stopped: this benchmark needs a memory limit; {error}", file=sys.stderr)

@@ -31,7 +31,7 @@ from benchmarks.growth import DISK_LEFT, FANOUTS
 from benchmarks.inputs import label_chunks, rmat_chunks, row_chunks
 from benchmarks.ordering import SHAPES, node_pages
 from benchmarks.peers import limited
-from graphzero.report.limited_memory import memory_group
+from graphzero.report.limited_memory import limited_group
 
 NODES, EDGES, ROW_BYTES = SHAPES["papers100M"]
 COLUMNS, TRAINING_NODES = 128, 1_207_179  # of ogbn-papers100M
@@ -85,7 +85,7 @@ class Part:
         """The same in a process of its own, in a memory group."""
         command = [sys.executable, "-m", "benchmarks.papers100m", "--child", stage, self.dtype]
         command += [str(each) for each in (self.share, self.folder, options.threads)]
-        with memory_group(BUILD_BYTES) as group:
+        with limited_group(BUILD_BYTES) as group:
             done = subprocess.run([*group.prefix, *command], stdout=subprocess.PIPE, check=True)
         return dict(json.loads(done.stdout))
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import machine
-from graphzero.report.limited_memory import memory_group
+from graphzero.report.limited_memory import limited_group
 
 # Compiling the extensions of torch takes minutes on a fast machine, an hour on a slow one.
 INSTALL_SECONDS = 7200
@@ -268,7 +268,7 @@ def limited(
             room += worker.call(**{**requests[0], **shorter})["anonymous"]
     time.sleep(1.0)  # pages that are being read cannot be dropped
     machine.drop_cached(dataset.glob("*.g[ld]"))
-    with memory_group(room) as group:
+    with limited_group(room) as group:
         try:
             with opened(dataset, options, group.prefix) as worker:
                 return [worker.call(**request) for request in requests], room

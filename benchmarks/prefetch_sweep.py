@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from graphzero.commands.parsing import as_fanouts, ended_by_signals
+from graphzero.commands.parsing import ended_by_signals, parse_fanouts
 from graphzero.io.prefetch import STRATEGIES, Prefetch
 from graphzero.report.tune import Workload, csv_rows, csv_text, tune
 from graphzero.store.outputs import Output, check_outputs, replaced_file
@@ -76,7 +76,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--prefetch", choices=("auto", *STRATEGIES), nargs="+", default=[], help="without options")
     add("--grid", type=Path, help="JSON file with settings that have options")
     add("--repeats", type=int, default=5)
-    add("--fanouts", type=as_fanouts, default=[15, 10, 5])
+    add("--fanouts", type=parse_fanouts, default=[15, 10, 5])
     add("--batch-size", type=int, default=1024)
     add("--split", default="train", help="whose nodes are the seeds; all: all nodes")
     add("--node-type", help="of a typed graph: type of the seeds; default: the one with the split")

@@ -5,7 +5,6 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import sys
@@ -15,16 +14,10 @@ from collections.abc import Sequence
 from importlib import import_module
 
 import graphzero
-from graphzero.commands.parsing import (
-    Parser,
-    add_command,
-    add_flags,
-    let_threads_sleep,
-    one_line,
-    open_closed_streams,
-)
+from graphzero.commands.parsing import Parser, add_command, add_flags
 from graphzero.units import print_lines, require_local
 
+_EXPECTED = (OSError, ValueError, IndexError, ImportError, MemoryError, RuntimeError)
 # Each is a module of `graphzero.commands`; in the order of the help.
 _COMMANDS = (
     *("build", "import", "append", "set", "reorder", "pack", "info", "verify"),
@@ -32,7 +25,7 @@ _COMMANDS = (
 )
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """The whole command line."""
     parser = Parser(
         prog="graphzero",
@@ -47,6 +40,42 @@ def make_parser() -> argparse.ArgumentParser:
     for name in _COMMANDS:
         add_command(commands, name, import_module(f"graphzero.commands.{name}_command"))
     return parser
+
+
+def _one_line(error: BaseException) -> str:
+    """An error as users see it."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    text = str(error).strip()
+    if text.startswith("Caught "):  # by a DataLoader worker: the error stands after its traceback
+        text = text.rpartition("\n")[2].strip()
+    if isinstance(error, _EXPECTED) and text:
+        return text
+    return f"{type(error).__name__}: {text} (--debug shows where)"
+
+
+def _let_threads_sleep() -> None:
+    """Starts the program again with ``OMP_WAIT_POLICY=passive``, unless the variable is set.
+
+    By default OpenMP's threads spin while they wait for one another, which makes training five
+    times slower where other programs need the same processors. The OpenMP runtime reads the
+    variable once, when it is loaded; importing this package has loaded it.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ["OMP_WAIT_POLICY"] = "passive"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def _open_closed_streams() -> None:
+    """Drops what is printed to a stream that the program was started without, as by ``>&-``.
+
+    Its descriptor would be that of the next file that is opened, and libraries print to it.
+    Commands that are run still start without it, because these descriptors are not inherited.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            dropped = open(os.devnull, mode, encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+            setattr(sys, name, dropped)
 
 
 def _fail(message: str) -> None:
@@ -66,10 +95,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         Exit code.
     """
-    open_closed_streams()
+    _open_closed_streams()
     args = make_parser().parse_args(argv)
     if argv is None and args.command in ("train", "demo"):
-        let_threads_sleep()
+        _let_threads_sleep()
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: _fail(f"warning: {message}")
         try:
@@ -89,5 +118,5 @@ def main(argv: Sequence[str] | None = None) -> int:
         except Exception as error:
             if args.debug:
                 print_lines(*traceback.format_exc().rstrip().split("\n"), file=sys.stderr)
-            _fail(one_line(error))
+            _fail(_one_line(error))
             return 1

@@ -91,7 +91,7 @@ def test_two_trees_are_compared(tmp_path):
 @pytest.fixture
 def limited():
     try:
-        with out_of_core.memory_group(1 << 30):
+        with out_of_core.limited_group(1 << 30):
             pass
     except out_of_core.NoMemoryGroup as error:
         pytest.skip(str(error))

@@ -406,11 +406,7 @@ def test_errors_that_no_command_expects(data, monkeypatch, capfd, error, code, l
 def test_info_of_a_dataset(data, capfd):
     assert run("info", data) == 0
     out = capfd.readouterr().out
-    for part in (
-        "direction: undirected, both directions stored",
-        "sections indices: dtype=uint32, count=40, ",
-    ):
-        assert part in out
+    assert "direction: undirected, both directions stored" in out
     assert run("info", data, "--json") == 0
     content = json.loads(capfd.readouterr().out)
     assert content["order"] == "hot"
@@ -420,7 +416,6 @@ def test_info_of_a_dataset(data, capfd):
     assert edges["mean_degree"] == 2
     sizes = {file["name"]: file["bytes"] for file in content["files"]}
     assert sizes == {path.name: path.stat().st_size for path in data.glob("*.g[ld]")}
-    assert edges["bytes_per_edge"] == sizes["graph.gl"] / 40
 
 
 @pytest.mark.parametrize("name", ["graph.gl", "features.gd", "x.npy"])

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero.report.limited_memory import NoMemoryGroup, memory_group
+from graphzero.report.limited_memory import NoMemoryGroup, limited_group
 
 pytestmark = [
     pytest.mark.extended,
@@ -63,7 +63,7 @@ def run(scenario: dict[str, Any], prefix: Sequence[str] = ()) -> dict[str, Any]:
 def run_in_group(limit: int, scenario: dict[str, Any]) -> dict[str, Any]:
     """The same under a limit of the kernel, where nobody may be killed."""
     try:
-        with memory_group(limit) as group:
+        with limited_group(limit) as group:
             found = run(scenario, group.prefix)
             assert group.kills() == 0
     except NoMemoryGroup as error:

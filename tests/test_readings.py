@@ -24,13 +24,13 @@ from graphzero import _core
 from graphzero.report import readings
 from graphzero.report.readings import (
     device_bytes,
+    machine_of,
     mapped_files,
     mount_of,
     read_environment,
     read_files,
     read_group,
     read_processes,
-    this_machine,
 )
 from graphzero.report.recording import GroupReading
 from graphzero.store import mapped_file as residency
@@ -290,7 +290,7 @@ def test_the_device_below_a_mount_counts(tmp_path, monkeypatch):
     readings._device_of.cache_clear()
     try:
         assert device_bytes(tmp_path) == 2048
-        assert this_machine(tmp_path).disk == mount.device
+        assert machine_of(tmp_path)["disk"] == mount.device
         counters.clear()
         assert device_bytes(tmp_path) is None
     finally:
@@ -299,22 +299,21 @@ def test_the_device_below_a_mount_counts(tmp_path, monkeypatch):
 
 def test_the_innermost_mount_counts(monkeypatch):
     mounts = [("/", "ext4"), ("/usr", "xfs"), ("/usr", "btrfs"), ("/us", "no")]
-    found = [SimpleNamespace(mountpoint=point, fstype=kind) for point, kind in mounts]
+    found = [SimpleNamespace(device="", mountpoint=point, fstype=kind) for point, kind in mounts]
     monkeypatch.setattr(psutil, "disk_partitions", lambda **_: found)
-    assert mount_of("/usr/anything").fstype == "btrfs"  # the later of two at one place
-    assert mount_of("/x").fstype == "ext4"
+    assert mount_of("/usr/anything").file_system == "btrfs"  # the later of two at one place
+    assert mount_of("/x").file_system == "ext4"
     del found[0]
     assert mount_of("/") is None
 
 
 def test_the_environment_is_the_machine_and_the_versions(tmp_path):
-    here = this_machine(tmp_path)
-    found = read_environment(tmp_path)
-    assert {name: found[name] for name in asdict(here)} == asdict(here)
-    assert here.cpu
-    assert 1 <= here.cores <= psutil.cpu_count()
-    assert here.file_system == mount_of(tmp_path).fstype
-    assert found["system"].split()[0] in ("Linux", "Darwin")
-    assert found["python"] == sys.version.split()[0]
-    assert set(found) >= {"numpy", "torch"}
+    environment = read_environment(tmp_path)
+    assert machine_of(tmp_path).items() <= environment.items()
+    assert environment["cpu"]
+    assert 1 <= environment["cores"] <= psutil.cpu_count()
+    assert environment["file_system"] == mount_of(tmp_path).file_system
+    assert environment["system"].split()[0] in ("Linux", "Darwin")
+    assert environment["python"] == sys.version.split()[0]
+    assert set(environment) >= {"numpy", "torch"}
     assert read_environment(None)["disk"] is None

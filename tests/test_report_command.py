@@ -116,7 +116,7 @@ def test_a_program_may_have_the_name_of_a_recording(tmp_path, capfd):
         ([], 2, "give a command"),
         (["--"], 2, "give a command"),
         (["some.json", "other"], 2, "a recording is shown alone"),
-        (["--interval", "0", "--", "true"], 2, "'0' is not a positive number"),
+        (["--interval", "0", "--", "true"], 1, "interval must be a positive number"),
     ],
 )
 def test_what_cannot_be_run_is_said(words, code, message, capfd):

@@ -193,7 +193,7 @@ def test_wrong_options_are_refused_before_any_trial(folder, words, message, monk
     def refuse(limit):
         raise limited_memory.NoMemoryGroup("no memory group can be made: not here")
 
-    monkeypatch.setattr(limited_memory, "_find", refuse)
+    monkeypatch.setattr(limited_memory, "_make_any", refuse)
     assert run("tune", folder, *words) == 1
     assert message in capfd.readouterr().err
 
@@ -263,7 +263,7 @@ def test_what_fails_and_what_takes_too_long_is_a_reason(work, monkeypatch):
 def test_a_trial_beyond_the_limit_is_killed(work):
     hungry = replace(work, split="all", fanouts=[-1, -1, -1], batch_size=200, step_ms=5000)
     try:
-        with limited_memory.memory_group(60 * MB) as group:
+        with limited_memory.limited_group(60 * MB) as group:
             result = measure(hungry, gz.Prefetch("none", lookahead=90), group, [])
     except limited_memory.NoMemoryGroup as error:
         pytest.skip(str(error))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphzero.commands.build_command import as_pair, edges_of, read_description
-from graphzero.commands.parsing import Pairs, add_option, print_built, shows_progress
+from graphzero.commands.parsing import NamedValues, add_option, print_built, shows_progress
 
 HELP = "add edges and nodes to a dataset, or remove edges, without a build"
 EXAMPLES = """\
@@ -27,7 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("dir", "folder of the dataset; its disk needs room for a second copy of what changes")
     add("--edges FILE", "as of graphzero build", action="append")
     pair = partial(as_pair, what="NAME=FILE, such as x=new_x.npy")
-    options = {"dest": "nodes", "action": Pairs, "default": {}, "type": pair}
+    options = {"dest": "nodes", "action": NamedValues, "default": {}, "type": pair}
     add("--node NAME=FILE", "the rows of new nodes; may be repeated", **options)
     text = "a .toml or .json file with 'edges' and 'nodes', as of graphzero build"
     add("--from FILE", text, dest="description")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from graphzero.commands.parsing import (
-    Pairs,
+    NamedValues,
     Switch,
     add_option,
     add_order_options,
@@ -69,7 +69,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--features FILE", "as --edges")
     add("--labels FILE", "as --edges")
-    splits = {"dest": "splits", "action": Pairs, "default": {}, "type": as_pair}
+    splits = {"dest": "splits", "action": NamedValues, "default": {}, "type": as_pair}
     add("--split NAME=FILE", "node ids of a split; may be repeated", **splits)
     add(
         "--id-column COL",

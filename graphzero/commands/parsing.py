@@ -1,26 +1,27 @@
-"""Parsers of option values, and options that several commands share."""
+"""What commands share: parsers of options and their values, closing lines, signals."""
 
 from __future__ import annotations
 
 import argparse
 import math
-import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
+from functools import partial
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn, TypedDict
 
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.graph.graph import Graph
 from graphzero.io.prefetch import STRATEGIES, Prefetch
-from graphzero.sampling import sampler
 from graphzero.sampling.presample import Presample
 from graphzero.store.format import DTYPES, dtype_name
 from graphzero.units import format_bytes, print_lines, printable
+
+OptionGroup = argparse.ArgumentParser | argparse._ArgumentGroup
 
 _CLEANING_SECONDS = 15.0  # longer than the removal of a memory group is tried
 _STORED = {
@@ -42,7 +43,11 @@ class _Single(argparse.Action):
     """Stores the only value of an option."""
 
     def __call__(
-        self, parser: object, namespace: argparse.Namespace, values: Any, option_string: object = ""
+        self,
+        parser: object,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: object = "",
     ) -> None:
         _require_first(self, namespace)
         setattr(namespace, self.dest, values)
@@ -51,20 +56,27 @@ class _Single(argparse.Action):
 class Switch(argparse.BooleanOptionalAction):
     """The only ``--name`` or ``--no-name``."""
 
-    def __call__(self, parser: Any, namespace: argparse.Namespace, *values: Any) -> None:
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
         """Stores whether it is the first."""
         _require_first(self, namespace)
-        super().__call__(parser, namespace, *values)
+        super().__call__(parser, namespace, values, option_string)
 
 
-class Pairs(argparse.Action):
+class NamedValues(argparse.Action):
     """Collects names and values of a repeated option, each name once."""
 
     def __call__(
         self, parser: object, namespace: argparse.Namespace, values: Any, option_string: object = ""
     ) -> None:
         """Adds a pair to those that stand before it."""
-        (name, value), pairs = values, getattr(namespace, self.dest)
+        name, value = values
+        pairs = getattr(namespace, self.dest)
         if name in pairs:
             raise argparse.ArgumentError(self, f"{name!r} is given twice: leave one of them out")
         setattr(namespace, self.dest, {**pairs, name: value})
@@ -73,8 +85,8 @@ class Pairs(argparse.Action):
 class Parser(argparse.ArgumentParser):
     """A parser that takes an option once, unless its action collects values."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         for name in (None, "store"):
             self.register("action", name, _Single)
 
@@ -83,14 +95,12 @@ class Parser(argparse.ArgumentParser):
         super().error(printable(message))
 
 
-def add_flags(parser: argparse.ArgumentParser, **defaults: Any) -> None:
+def add_flags(parser: argparse.ArgumentParser, default: bool | str = False) -> None:
     """Adds the flags that are allowed before and after the command."""
-    for flags, text in (
-        (["--debug"], "show tracebacks"),
-        (["-q", "--quiet"], "print results and errors only"),
-        (["--no-progress"], "show no progress bars"),
-    ):
-        parser.add_argument(*flags, action="store_true", help=text, **defaults)
+    add = partial(parser.add_argument, action="store_true", default=default)
+    add("--debug", help="show tracebacks")
+    add("-q", "--quiet", help="print results and errors only")
+    add("--no-progress", help="show no progress bars")
 
 
 class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
@@ -102,7 +112,9 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescription
         return super()._get_help_string(action)
 
 
-def add_command(commands: Any, name: str, module: ModuleType) -> None:
+def add_command(
+    commands: argparse._SubParsersAction[Parser], name: str, module: ModuleType
+) -> None:
     """Adds the command of a module: its help with examples, and its options."""
     parser = commands.add_parser(
         name,
@@ -117,7 +129,7 @@ def add_command(commands: Any, name: str, module: ModuleType) -> None:
     module.add_options(parser)
 
 
-def add_option(to: Any, words: str, help: str, **options: Any) -> None:
+def add_option(to: OptionGroup, words: str, help: str, **options: Any) -> None:
     """Adds an option to a parser or a group, written as in its help: ``"--epochs N"``.
 
     What the second word stands for is its type; an option of one word is a flag.
@@ -184,7 +196,7 @@ def add_storage_options(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "--edge-ids", "store each edge's position in the edge list")
 
 
-def add_batch_options(group: Any) -> None:
+def add_batch_options(group: OptionGroup) -> None:
     """Adds fanouts, batch size and node type of the seeds, to a parser or a group of one."""
     add_option(
         group,
@@ -197,7 +209,7 @@ def add_batch_options(group: Any) -> None:
     add_option(group, "--node-type TYPE", text)
 
 
-def add_prefetch_options(to: Any, resident: str, memory_limit: str) -> None:
+def add_prefetch_options(to: OptionGroup, resident: str, memory_limit: str) -> None:
     """Adds the options of `chosen_prefetch`; two of them with the help that the command has."""
     add_option(
         to,
@@ -223,8 +235,18 @@ def chosen_prefetch(args: argparse.Namespace) -> Prefetch | None:
     return Prefetch(**chosen) if chosen else None
 
 
-def order_options(args: argparse.Namespace) -> dict[str, Any]:
+class OrderOptions(TypedDict):
     """Arguments of `build` and `reorder` for the options of `add_order_options`."""
+
+    neighbors: Literal["in", "out", "both"] | None
+    order: Literal["hot", "input", "presample"]
+    presample: Presample | None
+    memory_limit: str
+    progress: bool
+
+
+def order_options(args: argparse.Namespace) -> OrderOptions:
+    """The values of the options of `add_order_options`."""
     counting = {
         field.name: getattr(args, field.name)
         for field in fields(Presample)
@@ -286,33 +308,23 @@ def ended_by_signals() -> Iterator[None]:
 
     Nor do further ones, which would interrupt the cleaning up. Each is a `KeyboardInterrupt`.
     """
-    last = -math.inf
+    last_signal = -math.inf
 
     def interrupt(*_: object) -> None:
-        nonlocal last
+        nonlocal last_signal
         now = time.monotonic()
-        if now - last > _CLEANING_SECONDS:
-            last = now
+        if now - last_signal > _CLEANING_SECONDS:
+            last_signal = now
             raise KeyboardInterrupt
 
     with handling_signals(("SIGINT", "SIGTERM", "SIGHUP"), interrupt):
         yield
 
 
-def as_seconds(text: str) -> float:
-    """A positive number of seconds."""
-    seconds = 0.0
-    with suppress(ValueError):
-        seconds = float(text)
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
-    return seconds
-
-
-def as_fanouts(text: str) -> list[int]:
+def parse_fanouts(text: str) -> list[int]:
     """``"10,10"`` as a list; -1 means all neighbours."""
     try:
-        return sampler.as_fanouts([int(part) for part in text.split(",")])
+        return [int(part) for part in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a list of fanouts: write it like 10,10 (-1 for all neighbours)"
@@ -325,52 +337,11 @@ def as_column(text: str) -> str | int:
 
 
 # What the second word of an option stands for; a text, if it is not here.
-_TYPES: dict[str, Callable[[str], Any]] = {
+_TYPES: dict[str, Callable[[str], object]] = {
     "N": int,
     "X": float,
-    "N,N": as_fanouts,
+    "N,N": parse_fanouts,
     "NAME,NAME": lambda text: tuple(text.split(",")),
-    "SECONDS": as_seconds,
+    "SECONDS": float,
     "COL": as_column,
 }
-
-
-# --- the program around a command
-
-_EXPECTED = (OSError, ValueError, IndexError, ImportError, MemoryError, RuntimeError)
-
-
-def one_line(error: BaseException) -> str:
-    """An error as users see it."""
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{os.fsdecode(error.filename)}: {error.strerror}"
-    text = str(error).strip()
-    if text.startswith("Caught "):  # by a DataLoader worker: the error stands after its traceback
-        text = text.rpartition("\n")[2].strip()
-    if isinstance(error, _EXPECTED) and text:
-        return text
-    return f"{type(error).__name__}: {text} (--debug shows where)"
-
-
-def let_threads_sleep() -> None:
-    """Starts the program again with ``OMP_WAIT_POLICY=passive``, unless the variable is set.
-
-    By default OpenMP's threads spin while they wait for one another, which makes training five
-    times slower where other programs need the same processors. The OpenMP runtime reads the
-    variable once, when it is loaded; importing this package has loaded it.
-    """
-    if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ["OMP_WAIT_POLICY"] = "passive"
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
-
-
-def open_closed_streams() -> None:
-    """Drops what is printed to a stream that the program was started without, as by ``>&-``.
-
-    Its descriptor would be that of the next file that is opened, and libraries print to it.
-    Commands that are run still start without it, because these descriptors are not inherited.
-    """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            dropped = open(os.devnull, mode, encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
-            setattr(sys, name, dropped)

@@ -73,10 +73,17 @@ def _checked_outputs(args: argparse.Namespace) -> list[Output]:
 
 
 def _run_command(args: argparse.Namespace) -> int:
-    from graphzero.report.monitor import Batches, Recorder, files_of, write_reports
+    from graphzero.report.monitor import (
+        Batches,
+        Recorder,
+        check_interval,
+        observed_files,
+        write_reports,
+    )
     from graphzero.report.summary import summarize
 
-    outputs, files = _checked_outputs(args), files_of(args.dataset)  # before anything is run
+    check_interval(args.interval)  # all of it before anything is run
+    outputs, files = _checked_outputs(args), observed_files(args.dataset)
     with _passing_signals_on() as start, tempfile.TemporaryDirectory(prefix="graphzero-") as folder:
         prefix = os.path.join(folder, "batches")
         try:

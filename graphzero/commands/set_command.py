@@ -7,7 +7,7 @@ import time
 from functools import partial
 
 from graphzero.commands.build_command import as_column_or_none, as_pair
-from graphzero.commands.parsing import Pairs, add_option, print_built, shows_progress
+from graphzero.commands.parsing import NamedValues, add_option, print_built, shows_progress
 
 HELP = "set and drop attributes and splits of a dataset, without a build"
 EXAMPLES = """\
@@ -26,7 +26,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--of TYPE", text)
     several = {"action": "append", "default": []}
     pairs = {
-        "action": Pairs,
+        "action": NamedValues,
         "default": {},
         "type": partial(as_pair, what="NAME=FILE, such as year=years.npy"),
     }

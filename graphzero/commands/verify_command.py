@@ -30,15 +30,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Checks every file, even after a faulty one; returns 1 if any is faulty."""
-    found = verify_path(args.path, progress=shows_progress(args))
+    result = verify_path(args.path, progress=shows_progress(args))
     if args.json:
-        content = {"ok": not found.findings, **asdict(found)}
+        content = {"ok": not result.findings, **asdict(result)}
         print(json.dumps(content, indent=2))
     else:
-        for finding in found.findings:
+        for finding in result.findings:
             print_lines(f"graphzero: {finding}", file=sys.stderr)
-        faulty = {finding.path for finding in found.findings}
-        for path, size in found.files.items():
+        faulty = {finding.path for finding in result.findings}
+        for path, size in result.files.items():
             if not args.quiet and path not in faulty:
                 print_lines(f"{path}: intact, {format_bytes(size)}")
-    return 1 if found.findings else 0
+    return 1 if result.findings else 0

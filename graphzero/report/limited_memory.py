@@ -7,13 +7,12 @@ the empty group stays until the machine starts again.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,11 +51,11 @@ class MemoryGroup:
 
     def kills(self) -> int:
         """Number of processes that the kernel has killed for lack of memory; 0 if unknown."""
-        files = () if self.folder is None else [self.folder / each.kills for each in INTERFACES]
+        files = () if self.folder is None else [self.folder / i.kills for i in INTERFACES]
         return sum(counters_of(path).get("oom_kill", 0) for path in files)
 
 
-def _make(parent: Path, interface: Interface, limit: int) -> MemoryGroup:
+def _make_group(parent: Path, interface: Interface, limit: int) -> MemoryGroup:
     """Makes a group within another; raises OSError on failure."""
     if interface.version == 2:
         # fails without a memory controller
@@ -65,35 +64,35 @@ def _make(parent: Path, interface: Interface, limit: int) -> MemoryGroup:
     folder.mkdir()
     try:
         (folder / interface.limits[0]).write_text(str(limit))
-        with contextlib.suppress(OSError):  # absent if swap is not accounted
+        with suppress(OSError):  # absent if swap is not accounted
             with_swap = limit if interface.version == 1 else 0
             (folder / _WITH_SWAP[interface.version]).write_text(str(with_swap))
         enter = ("/bin/sh", "-c", _ENTER, str(folder / "cgroup.procs"))
-        _try([*enter, "true"])
+        _check_command([*enter, "true"])
     except BaseException:
         folder.rmdir()
         raise
     return MemoryGroup(f"cgroup version {interface.version}", limit, enter, folder)
 
 
-def _try(command: Sequence[str]) -> None:
+def _check_command(command: Sequence[str]) -> None:
     try:
         subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     except subprocess.SubprocessError as error:
         raise OSError(str(error)) from error
 
 
-def _scope(limit: int) -> MemoryGroup:
+def _make_scope(limit: int) -> MemoryGroup:
     program = shutil.which("systemd-run")
     if program is None:
         raise OSError("there is no systemd-run")
     options = ["--scope", "--quiet", "-p", f"MemoryMax={limit}", "-p", "MemorySwapMax=0"]
     prefix = (program, *([] if os.geteuid() == 0 else ["--user"]), *options, "--")
-    _try([*prefix, "true"])
+    _check_command([*prefix, "true"])
     return MemoryGroup("systemd-run", limit, prefix)
 
 
-def _find(limit: int) -> MemoryGroup:
+def _make_any(limit: int) -> MemoryGroup:
     tried = []
     for parent in memory_groups(_MEMBERSHIP, MOUNT):
         for interface in INTERFACES:
@@ -101,11 +100,11 @@ def _find(limit: int) -> MemoryGroup:
             sign = interface.usage if interface.version == 1 else "cgroup.controllers"
             if (parent / sign).exists():
                 try:
-                    return _make(parent, interface, limit)
+                    return _make_group(parent, interface, limit)
                 except OSError as error:
                     tried.append(f"version {interface.version}: {error}")
     try:
-        return _scope(limit)
+        return _make_scope(limit)
     except OSError as error:
         tried.append(str(error))
     raise NoMemoryGroup(
@@ -126,14 +125,14 @@ def _remove(folder: Path) -> None:
 
 
 @contextmanager
-def memory_group(limit: int) -> Iterator[MemoryGroup]:
+def limited_group(limit: int) -> Iterator[MemoryGroup]:
     """A group that exists within the context; its processes must end before the context does.
 
     Raises
     ------
     NoMemoryGroup
     """
-    group = _find(limit)
+    group = _make_any(limit)
     if group.folder is None:
         yield group
         return

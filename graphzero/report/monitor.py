@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path as FilePath
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import psutil
 
 from graphzero.loader.stats import BatchTotals, Step, listeners, watch
 from graphzero.report.page import require_matplotlib, write_page
 from graphzero.report.readings import (
+    HasFiles,
     device_bytes,
     mapped_files,
     read_environment,
@@ -35,6 +36,8 @@ from graphzero.store.outputs import Output, check_outputs
 
 _T = TypeVar("_T")
 Path = str | os.PathLike[str]
+# What a monitor takes as its dataset.
+Observed = Path | HasFiles | Sequence[Path | HasFiles] | None
 _PARTS = 512  # of a file's map
 _MOST_READINGS = 2000
 _SHARE = 0.005  # of one processor at an interval of a second, for what the kernel counts by page
@@ -79,8 +82,9 @@ class Batches:
                 whole, end, _ = file.read().rpartition(b"\n")
                 self._positions[path] = self._positions.get(path, 0) + len(whole + end)
             for line in whole.splitlines():
-                content = json_.loads(line)
-                self.add(Step(**{**content, "totals": BatchTotals(**content["totals"])}))
+                step = json_.loads(line)
+                totals = BatchTotals(**step["totals"])
+                self.add(Step(step["epoch"], totals, step["options"]))
 
     def close(self) -> None:
         """Listens no more."""
@@ -180,9 +184,12 @@ class Recorder:
         self._batches.read()
         cached = None
         if looks:
-            self._files |= dict.fromkeys(mapped_files(each.pid for each in processes))
-            found = read_files(self._files)
-            cached = {each.path: each.page_cache for each in found if each.page_cache is not None}
+            self._files |= dict.fromkeys(mapped_files(process.pid for process in processes))
+            cached = {
+                file.path: file.page_cache
+                for file in read_files(self._files)
+                if file.page_cache is not None
+            }
             self._spent += time.thread_time() - begun
         reading = Reading(
             seconds=now,
@@ -241,13 +248,19 @@ def write_reports(
         except Exception as failure:
             failures.append(failure)
     raised = failures[:1] if error is None else []
-    for each in failures[len(raised) :]:
-        warnings.warn(f"the report was not written: {each!r}", stacklevel=3)
+    for other in failures[len(raised) :]:
+        warnings.warn(f"the report was not written: {other!r}", stacklevel=3)
     if raised:
         raise raised[0]
 
 
-def files_of(dataset: Any) -> tuple[str, ...]:
+def check_interval(interval: float) -> None:
+    """Refuses what is no time between readings."""
+    if not 0 < interval < math.inf:
+        raise ValueError(f"interval must be a positive number of seconds, not {interval!r}")
+
+
+def observed_files(dataset: Observed) -> tuple[str, ...]:
     """Real paths of the files of what `Monitor` takes as its dataset.
 
     Raises
@@ -261,13 +274,14 @@ def files_of(dataset: Any) -> tuple[str, ...]:
     """
     if dataset is None:
         return ()
-    if isinstance(dataset, list | tuple):
-        return tuple(path for each in dataset for path in files_of(each))
-    if hasattr(dataset, "mappings"):
+    if isinstance(dataset, HasFiles):
         return tuple(os.path.realpath(mapping.path) for mapping in dataset.mappings)
+    if isinstance(dataset, Sequence) and not isinstance(dataset, str):
+        return tuple(path for source in dataset for path in observed_files(source))
     path = FilePath(dataset)
     if path.is_dir():
-        return tuple(os.path.realpath(e.resolve(path)) for e in read_manifest(path).entries())
+        entries = read_manifest(path).entries()
+        return tuple(os.path.realpath(entry.resolve(path)) for entry in entries)
     return (os.path.realpath(path.resolve(strict=True)),)
 
 
@@ -311,15 +325,14 @@ class Monitor:
 
     def __init__(
         self,
-        dataset: Any = None,
+        dataset: Observed = None,
         *,
         interval: float = 1.0,
         html: Path | None = None,
         json: Path | None = None,
     ) -> None:
-        if not 0 < interval < math.inf:
-            raise ValueError(f"interval must be a positive number of seconds, not {interval!r}")
-        self._files = files_of(dataset)
+        check_interval(interval)
+        self._files = observed_files(dataset)
         self._interval = float(interval)
         paths = {"json": json, "html": html}
         # absolute: the program may change its folder

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 from graphzero.loader.stats import BatchTotals
 from graphzero.report.recording import FileReading, Reading, Recording
 from graphzero.report.summary import (
-    FIGURES,
     counted,
+    of_group,
     over_processes,
+    page_cache,
     summarize,
     summary_rows,
 )
@@ -111,14 +112,11 @@ def page_text(recording: Recording) -> str:
 """
 
 
-def _bytes(count: float | None) -> str:
-    return "unknown" if count is None else format_bytes(int(count))
-
-
 def _conditions(recording: Recording) -> Iterator[Sequence[object]]:
     for name, value in {**recording.environment, **recording.options}.items():
-        is_bytes = name == "memory" and value is not None
-        yield name.replace("_", " "), _bytes(value) if is_bytes else value or "unknown"
+        if name == "memory" and isinstance(value, int):
+            value = format_bytes(value)
+        yield name.replace("_", " "), value or "unknown"
 
 
 class _NothingKnown(Exception):
@@ -130,9 +128,13 @@ def _chart(name: str, title: str, draw: Callable[[Axes, Recording], str], of: Re
     import matplotlib.style
     from matplotlib.figure import Figure
 
-    fonts: Any = {"svg.hashsalt": name, "svg.fonttype": "none", "font.size": 9}
-    fonts["font.family"] = "sans-serif"
-    with matplotlib.style.context("default"), matplotlib.rc_context(fonts):
+    style: dict[Any, object] = {
+        "svg.hashsalt": name,
+        "svg.fonttype": "none",
+        "font.size": 9,
+        "font.family": "sans-serif",
+    }
+    with matplotlib.style.context("default"), matplotlib.rc_context(style):
         rows = min(MOST_FILES, len(of.files)) if name == "residency" else 10
         figure = Figure(figsize=(WIDTH, 0.6 + 0.22 * rows), layout="constrained")
         axes = figure.add_subplot()
@@ -164,8 +166,8 @@ def _draw_memory(axes: Axes, recording: Recording) -> str:
     lines: dict[str, tuple[str, Callable[[Reading], float | None]]] = {
         "resident (RSS)": (ORANGE, over_processes("rss")),
         "each page once (PSS)": (YELLOW, over_processes("pss")),
-        "page cache of the files": (BLUE, FIGURES["page_cache"]),
-        "memory group": (VERMILION, FIGURES["group_usage"]),
+        "page cache of the files": (BLUE, page_cache),
+        "memory group": (VERMILION, of_group("usage")),
     }
     split = [reading for reading in readings if over_processes("shared")(reading) is not None]
     moments = [reading.seconds for reading in split]
@@ -173,9 +175,10 @@ def _draw_memory(axes: Axes, recording: Recording) -> str:
     if split:
         axes.stackplot(moments, *parts, labels=MEMORY, colors=[ORANGE, SKY, GREEN])
     for label, (color, figure) in lines.items():
-        known = [(r.seconds, v / 1e9) for r in readings if (v := figure(r)) is not None]
-        if known:
-            axes.plot(*zip(*known, strict=True), label=label, color=color)
+        values = [(r.seconds, size / 1e9) for r in readings if (size := figure(r)) is not None]
+        if values:
+            seconds, sizes = zip(*values, strict=True)
+            axes.plot(seconds, sizes, label=label, color=color)
     if not axes.lines:
         raise _NothingKnown("no process was seen")
     limits = [r.group.limit for r in readings if r.group is not None and r.group.limit is not None]
@@ -189,10 +192,9 @@ def _draw_memory(axes: Axes, recording: Recording) -> str:
 def _draw_residency(axes: Axes, recording: Recording) -> str:
     """A strip for each file, darker where more of a part is in the page cache."""
     files = sorted((f for f in recording.files if f.size), key=lambda file: -file.size)
-    known = [file for file in files if file.residency]
-    if not known:
+    shown = [file for file in files if file.residency][:MOST_FILES]
+    if not shown:
         raise _NothingKnown("no file of a dataset was seen, or the system does not tell")
-    shown = known[:MOST_FILES]
     for n, file in enumerate(shown):
         axes.imshow(
             [file.residency or []], "Blues", vmin=0, vmax=1, extent=(0, 1, n + 0.5, n - 0.5)

@@ -9,13 +9,13 @@ import math
 import os
 import platform
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple, Protocol, TypedDict, runtime_checkable
 
 import psutil
 
@@ -50,17 +50,17 @@ def read_processes(pid: int | None = None, *, with_pss: bool = False) -> tuple[P
         Also what counts shared pages once. The kernel then visits every page that a process has
         mapped: some milliseconds for each GiB.
     """
-    found = []
+    readings = []
     with suppress(psutil.NoSuchProcess):
         first = psutil.Process(pid)
         for process in (first, *first.children(recursive=True)):
             with suppress(psutil.NoSuchProcess), process.oneshot():
                 if process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(_read(process, with_pss))
-    return tuple(found)
+                    readings.append(_read_process(process, with_pss))
+    return tuple(readings)
 
 
-def _read(process: psutil.Process, with_pss: bool) -> ProcessReading:
+def _read_process(process: psutil.Process, with_pss: bool) -> ProcessReading:
     memory = _kilobytes(process.pid, "status")
     pss = _kilobytes(process.pid, "smaps_rollup") if with_pss else {}
     return ProcessReading(
@@ -114,15 +114,15 @@ def mapped_files(pids: Iterable[int]) -> list[str]:
 
     Files that were deleted or replaced since are left out.
     """
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for pid in pids:
         for line in _text_of(pid, "maps").splitlines():
             if line.endswith(DATASET_SUFFIXES):
                 # the kernel writes line breaks in octal
                 path = line.split(maxsplit=5)[5].replace("\\012", "\n")
                 if os.path.exists(path):
-                    found[os.path.realpath(path)] = None
-    return list(found)
+                    paths[os.path.realpath(path)] = None
+    return list(paths)
 
 
 # --- the memory group
@@ -131,24 +131,26 @@ def mapped_files(pids: Iterable[int]) -> list[str]:
 def read_group(pid: int | None = None) -> GroupReading | None:
     """The group with the least limit of those that a process is in, or without limits its own."""
     membership = PROC / ("self" if pid is None else str(pid)) / "cgroup"
-    found = [
-        (folder, files)
+    groups = [
+        (folder, interface)
         for folder in memory_groups(membership, MOUNT)
-        for files in INTERFACES
-        if (folder / files.usage).exists()
+        for interface in INTERFACES
+        if (folder / interface.usage).exists()
     ]
-    if not found:
+    if not groups:
         return None
-    own, _ = found[0]
+    innermost, _ = groups[0]
     # of equal limits, the innermost
-    folder, files = min(found, key=lambda each: limit_of(*each) or math.inf)
+    folder, interface = min(groups, key=lambda group: limit_of(group[0], group[1]) or math.inf)
     stat = counters_of(folder / "memory.stat")
-    cached, shared = stat.get(files.cached), stat.get(files.shared)
+    cached, shared = stat.get(interface.cached), stat.get(interface.shared)
+    # version 1 counts kills only in the innermost
+    kills = counters_of(innermost / interface.kills).get("oom_kill")
     return GroupReading(
-        limit=limit_of(folder, files),
-        usage=number(folder / files.usage),
+        limit=limit_of(folder, interface),
+        usage=number(folder / interface.usage),
         file=None if cached is None or shared is None else max(0, cached - shared),
-        kills=counters_of(own / files.kills).get("oom_kill"),  # version 1 counts them only there
+        kills=kills,
     )
 
 
@@ -161,15 +163,16 @@ def read_files(paths: Iterable[str | os.PathLike[str]], parts: int = 1) -> tuple
     For each GiB that is in memory the kernel takes up to twenty milliseconds, and far less where it
     keeps pages in large blocks, as it does for files that are read in sequence.
     """
-    found = []
+    readings = []
     for path in paths:
         with suppress(OSError), closing(_core.Mapping(path)) as mapping:
-            known = None
+            reading = FileReading(os.fspath(path), mapping.size)
             with suppress(OSError):
-                known = residency(mapping, parts)
-            told = (None, None) if known is None else (known[0], known[1].tolist())
-            found.append(FileReading(os.fspath(path), mapping.size, *told))
-    return tuple(found)
+                if (cached := residency(mapping, parts)) is not None:
+                    page_cache, shares = cached
+                    reading = replace(reading, page_cache=page_cache, residency=shares.tolist())
+            readings.append(reading)
+    return tuple(readings)
 
 
 @lru_cache(maxsize=64)
@@ -219,12 +222,13 @@ def disk_rate(path: str | os.PathLike[str], *, seconds: float = 2.0) -> float | 
     begin, read = read_processes()[0].read_bytes, 0
     rate = None
     for share in (0.1, 0.9):  # the first reads load the file's metadata
-        options: dict[str, Any] = {"engine": engine, "seed": secrets.randbits(64)}
-        found = _core.probe_disk(path, depth=128, seconds=seconds * share, **options)
-        if found is None:
+        figures = _core.probe_disk(
+            path, depth=128, seconds=seconds * share, engine=engine, seed=secrets.randbits(64)
+        )
+        if figures is None:
             return None
-        read += found["bytes"]
-        rate = float(found["bytes"] / found["seconds"])
+        read += figures["bytes"]
+        rate = float(figures["bytes"] / figures["seconds"])
     end = read_processes()[0].read_bytes
     answered_elsewhere = begin is not None and end is not None and end - begin < 0.9 * read
     return None if answered_elsewhere else rate  # such as holes
@@ -278,11 +282,24 @@ class MemoryReport:
 
 def _sum(figures: Iterable[int | None]) -> int | None:
     """None if one of them is unknown."""
-    known = list(figures)
-    return None if None in known else sum(figure for figure in known if figure is not None)
+    total = 0
+    for figure in figures:
+        if figure is None:
+            return None
+        total += figure
+    return total
 
 
-def memory_report(dataset: Any) -> MemoryReport:
+@runtime_checkable
+class HasFiles(Protocol):
+    """What maps the files of a dataset."""
+
+    @property
+    def mappings(self) -> Sequence[_core.Mapping]:
+        """Of its files."""
+
+
+def memory_report(dataset: HasFiles) -> MemoryReport:
     """Memory of this process and its children, and page cache of a dataset's files, at present.
 
     Parameters
@@ -293,13 +310,13 @@ def memory_report(dataset: Any) -> MemoryReport:
     processes, mappings = read_processes(with_pss=True), dataset.mappings
     return MemoryReport(
         processes=len(processes),
-        resident=sum(one.rss for one in processes),
-        anonymous=_sum(one.anonymous for one in processes),
-        file=_sum(part for one in processes for part in (one.file, one.shared)),
+        resident=sum(process.rss for process in processes),
+        anonymous=_sum(process.anonymous for process in processes),
+        file=_sum(part for process in processes for part in (process.file, process.shared)),
         page_cache=_sum(resident_bytes(mapping) for mapping in mappings),
         dataset=sum(mapping.size for mapping in mappings),
-        pss=_sum(one.pss for one in processes),
-        pss_anonymous=_sum(one.pss_anonymous for one in processes),
+        pss=_sum(process.pss for process in processes),
+        pss_anonymous=_sum(process.pss_anonymous for process in processes),
     )
 
 
@@ -323,41 +340,26 @@ def format_memory(report: MemoryReport) -> str:
 # --- the machine
 
 
-@dataclass(frozen=True)
-class Machine:
-    """A machine, as far as it decides how fast data is read; None for what is unknown.
-
-    Attributes
-    ----------
-    cpu : str or None
-        The processor's name, or at least its architecture.
-    cores : int or None
-        That this process may use.
-    memory : int or None
-        Bytes in all.
-    disk : str or None
-        Device that holds the folder, such as "/dev/sda1".
-    file_system : str or None
-        Of the folder.
-    """
+class Machine(TypedDict):
+    """A machine, as far as it decides how fast data is read; None for what is unknown."""
 
     cpu: str | None
-    cores: int | None
-    memory: int | None
-    disk: str | None = None
-    file_system: str | None = None
+    cores: int  # that this process may use
+    memory: int  # bytes in all
+    disk: str | None  # the device that holds a folder, such as "/dev/sda1"
+    file_system: str | None
 
 
-def this_machine(folder: str | os.PathLike[str] | None) -> Machine:
+def machine_of(folder: str | os.PathLike[str] | None) -> Machine:
     """The machine that this process runs on, with the disk that holds a folder."""
     mount = None if folder is None else mount_of(folder)
-    return Machine(
-        cpu=_cpu_name(),
-        cores=available_processors(),
-        memory=psutil.virtual_memory().total,
-        disk=None if mount is None else mount.device or None,
-        file_system=None if mount is None else mount.fstype or None,
-    )
+    return {
+        "cpu": _cpu_name(),
+        "cores": available_processors(),
+        "memory": psutil.virtual_memory().total,
+        "disk": None if mount is None else mount.device or None,
+        "file_system": None if mount is None else mount.file_system or None,
+    }
 
 
 def _cpu_name() -> str | None:
@@ -370,28 +372,38 @@ def _cpu_name() -> str | None:
         return platform.machine() or None
 
 
-def mount_of(path: str | os.PathLike[str]) -> Any:
-    """The mount that shows at a path, as psutil describes it; None if there is none."""
+class Mount(NamedTuple):
+    """A file system that shows at a folder."""
+
+    device: str
+    file_system: str
+
+
+def mount_of(path: str | os.PathLike[str]) -> Mount | None:
+    """The mount that shows at a path; None if there is none."""
     place = Path(os.path.realpath(path))
     mounts = psutil.disk_partitions(all=True)
     # a later mount hides an earlier one
     above = [mount for mount in reversed(mounts) if place.is_relative_to(mount.mountpoint)]
-    return max(above, key=lambda mount: len(mount.mountpoint), default=None)
+    if not above:
+        return None
+    nearest = max(above, key=lambda mount: len(mount.mountpoint))
+    return Mount(nearest.device, nearest.fstype)
 
 
 def installed_versions() -> dict[str, str]:
     """Of Python, and of packages that are installed; imports none of them."""
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for package in _PACKAGES:
         with suppress(metadata.PackageNotFoundError):
-            found[package] = metadata.version(package)
-    return found
+            versions[package] = metadata.version(package)
+    return versions
 
 
-def read_environment(folder: str | os.PathLike[str] | None) -> dict[str, Any]:
+def read_environment(folder: str | os.PathLike[str] | None) -> dict[str, object]:
     """The machine, the disk of a dataset, and versions."""
     return {
-        **asdict(this_machine(folder)),
+        **machine_of(folder),
         "system": f"{platform.system()} {platform.release()}",
         **installed_versions(),
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +164,7 @@ class Recording:
     command: tuple[str, ...]
     started: str
     seconds: float
-    environment: dict[str, Any]
+    environment: dict[str, object]
     readings: tuple[Reading, ...]
     files: tuple[FileReading, ...] = ()
     epochs: dict[int, BatchTotals] = field(default_factory=dict)
@@ -185,7 +185,7 @@ def read_recording(path: str | os.PathLike[str]) -> Recording:
         content = json.loads(Path(path).read_bytes())
         kind = content["format"], content["version"]
         if kind == (FORMAT, VERSION):
-            return _decoded(content["recording"])
+            return _decode(content["recording"])
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise FormatError(f"{name} is not a whole recording: {error!r:.200}") from None
     raise FormatError(
@@ -194,19 +194,24 @@ def read_recording(path: str | os.PathLike[str]) -> Recording:
     )
 
 
-def _decoded(found: dict[str, Any]) -> Recording:
+def _decode(content: dict[str, Any]) -> Recording:
     """The recording that `asdict` and JSON have made plain."""
+    recording = Recording(**content)
+    epochs = content["epochs"].items()
+    return replace(
+        recording,
+        command=tuple(recording.command),
+        readings=tuple(_decode_reading(reading) for reading in content["readings"]),
+        files=tuple(FileReading(**file) for file in content["files"]),
+        epochs={int(epoch): BatchTotals(**totals) for epoch, totals in epochs},
+    )
 
-    def reading(each: dict[str, Any]) -> Reading:
-        processes = tuple(ProcessReading(**process) for process in each["processes"])
-        group = None if each["group"] is None else GroupReading(**each["group"])
-        made = {"processes": processes, "group": group, "batches": BatchTotals(**each["batches"])}
-        return Reading(**{**each, **made})
 
-    made = {
-        "command": tuple(found["command"]),
-        "readings": tuple(map(reading, found["readings"])),
-        "files": tuple(FileReading(**each) for each in found["files"]),
-        "epochs": {int(epoch): BatchTotals(**each) for epoch, each in found["epochs"].items()},
-    }
-    return Recording(**{**found, **made})
+def _decode_reading(content: dict[str, Any]) -> Reading:
+    group = content["group"]
+    return replace(
+        Reading(**content),
+        processes=tuple(ProcessReading(**process) for process in content["processes"]),
+        group=None if group is None else GroupReading(**group),
+        batches=BatchTotals(**content["batches"]),
+    )

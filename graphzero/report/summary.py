@@ -8,8 +8,7 @@ import signal
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import accumulate
-from typing import Any
+from typing import TypeVar
 
 from graphzero.loader.stats import BatchTotals
 from graphzero.report.recording import FORMAT, VERSION, FileReading, Reading, Recording
@@ -19,7 +18,7 @@ from graphzero.units import format_bytes, html_table, printable
 
 UNKNOWN = "unknown"
 _LEFT, _WIDTH = 12, 100
-_Figure = Callable[[Reading], int | float | None]
+_Number = TypeVar("_Number", int, float)
 
 
 @dataclass(frozen=True)
@@ -106,72 +105,85 @@ def summarize(recording: Recording) -> Summary:
     """The figures of a recording."""
     readings, seconds = recording.readings, recording.seconds
     batches = readings[-1].batches if readings else BatchTotals()
-    most: dict[str, Any] = {
-        name: max((v for v in map(figure, readings) if v is not None), default=None)
-        for name, figure in FIGURES.items()
-    }
-    growths: dict[str, Any] = {name: _growth(readings, each) for name, each in _COUNTERS.items()}
-    cpu = growths.pop("cpu_seconds")
     dataset = sum(file.size for file in recording.files) if recording.files else None
+    major_faults = _growth(readings, over_processes("major_faults"))
     return Summary(
         seconds=seconds,
         processes=max((len(reading.processes) for reading in readings), default=0),
-        **most,
-        **growths,
+        anonymous=_most(map(over_processes("anonymous"), readings)),
+        file=_most(map(over_processes("file"), readings)),
+        shared=_most(map(over_processes("shared"), readings)),
+        rss=_most(map(over_processes("rss"), readings)),
+        pss=_most(map(over_processes("pss"), readings)),
+        page_cache=_most(map(page_cache, readings)),
         dataset=dataset,
         files=tuple(replace(file, residency=None) for file in recording.files),
         available=_least(reading.available for reading in readings),
-        group_limit=_least(map(_of_group("limit"), readings)),
-        cores=_ratio(cpu, seconds),
+        group_limit=_least(map(of_group("limit"), readings)),
+        group_usage=_most(map(of_group("usage"), readings)),
+        kills=_growth(readings, of_group("kills")),
+        major_faults=major_faults,
+        read_bytes=_growth(readings, over_processes("read_bytes")),
+        device_bytes=_growth(readings, lambda reading: reading.device_bytes),
+        cores=_ratio(_growth(readings, _cpu_seconds), seconds),
         batches=batches,
         batches_per_second=_ratio(batches.steps or None, batches.stall + batches.training),
         epochs=dict(recording.epochs),
         verdict=find_verdict(
-            *(batches, _workforce(recording), dataset, _least(map(_room, readings))),
-            major_faults=growths["major_faults"],
+            batches,
+            _workforce(recording),
+            dataset=dataset,
+            room=_least(map(_room, readings)),
+            major_faults=major_faults,
             recorded=seconds,
         ),
         exit_code=recording.exit_code,
     )
 
 
-def over_processes(name: str) -> _Figure:
+def over_processes(name: str) -> Callable[[Reading], int | None]:
     """The sum of a field over the processes; None if that of one is unknown, or there is none."""
 
-    def total(reading: Reading) -> int | float | None:
+    def total(reading: Reading) -> int | None:
         values = [getattr(process, name) for process in reading.processes]
         return sum(values) if values and None not in values else None
 
     return total
 
 
-def _of_group(name: str) -> Callable[[Reading], int | None]:
+def _cpu_seconds(reading: Reading) -> float | None:
+    return over_processes("cpu_seconds")(reading)
+
+
+def of_group(name: str) -> Callable[[Reading], int | None]:
+    """A field of the memory group; None without one."""
     return lambda reading: None if reading.group is None else getattr(reading.group, name)
 
 
-# Figures of a summary: those of which it has the most, and counters, of which it has the growth.
-FIGURES: dict[str, _Figure] = {
-    **{name: over_processes(name) for name in ("anonymous", "file", "shared", "rss", "pss")},
-    "page_cache": lambda reading: sum(reading.page_cache.values()) if reading.page_cache else None,
-    "group_usage": _of_group("usage"),
-}
-_COUNTERS: dict[str, _Figure] = {
-    **{name: over_processes(name) for name in ("major_faults", "read_bytes", "cpu_seconds")},
-    "kills": _of_group("kills"),
-    "device_bytes": lambda reading: reading.device_bytes,
-}
+def page_cache(reading: Reading) -> int | None:
+    """Bytes of all files in the page cache."""
+    return sum(reading.page_cache.values()) if reading.page_cache else None
 
 
-def counted(readings: Iterable[Reading], counter: _Figure) -> tuple[list[float], list[int | float]]:
+def counted(
+    readings: Iterable[Reading], counter: Callable[[Reading], _Number | None]
+) -> tuple[list[float], list[_Number]]:
     """Moments at which a counter is known, and its values, which never fall.
 
     What a process has counted is missing from when it ends until its parent has waited for it.
     """
-    known = [(r.seconds, value) for r in readings if (value := counter(r)) is not None]
-    return [seconds for seconds, _ in known], [*accumulate((value for _, value in known), max)]
+    moments: list[float] = []
+    counts: list[_Number] = []
+    for reading in readings:
+        if (count := counter(reading)) is not None:
+            moments.append(reading.seconds)
+            counts.append(max(count, counts[-1]) if counts else count)
+    return moments, counts
 
 
-def _growth(readings: Sequence[Reading], counter: _Figure) -> int | float | None:
+def _growth(
+    readings: Sequence[Reading], counter: Callable[[Reading], _Number | None]
+) -> _Number | None:
     _, values = counted(readings, counter)
     return values[-1] - values[0] if len(values) > 1 else None
 
@@ -194,11 +206,18 @@ def _least(values: Iterable[int | None]) -> int | None:
     return min((value for value in values if value is not None), default=None)
 
 
+def _most(values: Iterable[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)
+
+
 def _workforce(recording: Recording) -> Workforce:
     """As the options of the iterations say; of several iterations, the most."""
-    texts = (recording.options.get(name, "") for name in ("num_workers", "num_threads"))
-    counts = ([int(each) for each in text.split(" | ") if each.isdecimal()] for text in texts)
-    return Workforce(*(max(each, default=None) for each in counts))
+
+    def most(name: str) -> int | None:
+        counts = recording.options.get(name, "").split(" | ")
+        return _most(int(count) for count in counts if count.isdecimal())
+
+    return Workforce(workers=most("num_workers"), threads=most("num_threads"))
 
 
 def write_recording(path: str | os.PathLike[str], recording: Recording) -> None:
@@ -208,7 +227,8 @@ def write_recording(path: str | os.PathLike[str], recording: Recording) -> None:
     integers, times are seconds; what is unknown is null.
     """
     content = {
-        **{"format": FORMAT, "version": VERSION},
+        "format": FORMAT,
+        "version": VERSION,
         "summary": asdict(summarize(recording)),
         "recording": asdict(recording),
     }
@@ -233,15 +253,17 @@ def summary_rows(summary: Summary) -> Iterator[_Row]:
     yield (
         "reads",
         f"{_bytes(summary.device_bytes)} read from the device, {_bytes(summary.read_bytes)} by "
-        f"these processes, {_count(summary.major_faults)} major page faults"
+        f"these processes, {_total(summary.major_faults)} major page faults"
         + (f"; rows of mini-batches have {_bytes(rows)}" if rows else ""),
     )
     yield "processors", f"{_rate(summary.cores)} used on average"
 
 
 def _killed_text(number: int, kills: int | None) -> str:
-    names = {each.value: each.name for each in signal.Signals}
-    name = names.get(number, f"signal {number}")
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
     if number == signal.SIGKILL:
         name += ": its memory group was full" if kills else ", as when memory runs out"
     return f"by {name}; the figures are those until then"
@@ -286,9 +308,9 @@ def _batch_rows(summary: Summary) -> Iterator[_Row]:
         )
     if len(summary.epochs) > 1:
         texts = [
-            f"{epoch}: {seconds_text(each.stall + each.training)}, "
-            f"{_share(each.stall, each.stall + each.training)} of it waiting"
-            for epoch, each in summary.epochs.items()
+            f"{epoch}: {seconds_text(loop.stall + loop.training)}, "
+            f"{_share(loop.stall, loop.stall + loop.training)} of it waiting"
+            for epoch, loop in summary.epochs.items()
         ]
         yield "epochs", "; ".join(texts if len(texts) <= 4 else [*texts[:2], "...", *texts[-2:]])
 
@@ -305,19 +327,19 @@ def _memory_rows(summary: Summary) -> Iterator[_Row]:
     if summary.dataset is None:
         yield "page cache", "unknown: no file of a dataset was seen that can be opened"
     else:
-        known = [file.page_cache for file in summary.files if file.page_cache is not None]
+        cached = [file.page_cache for file in summary.files if file.page_cache is not None]
         yield (
             "page cache",
-            f"{_bytes(summary.page_cache)} at most, {_bytes(sum(known))} at the end of the "
+            f"{_bytes(summary.page_cache)} at most, {_bytes(sum(cached))} at the end of the "
             f"dataset's {_bytes(summary.dataset)}"
-            + ("" if len(known) == len(summary.files) else ", without files of other users"),
+            + ("" if len(cached) == len(summary.files) else ", without files of other users"),
         )
     if summary.group_usage is not None:
         limit = summary.group_limit
         of = "; it has no limit" if limit is None else f" of {_bytes(limit)}"
         yield (
             "group",
-            f"at most {_bytes(summary.group_usage)}{of}; {_count(summary.kills)} processes killed",
+            f"at most {_bytes(summary.group_usage)}{of}; {_total(summary.kills)} processes killed",
         )
     yield "machine", f"{_bytes(summary.available)} of memory available at the least"
 
@@ -337,11 +359,11 @@ def _aligned(rows: Iterable[_Row]) -> str:
     return "\n".join(lines)
 
 
-def _bytes(count: float | None) -> str:
-    return UNKNOWN if count is None else format_bytes(round(count))
+def _bytes(count: int | None) -> str:
+    return UNKNOWN if count is None else format_bytes(count)
 
 
-def _count(number: int | None) -> str:
+def _total(number: int | None) -> str:
     return UNKNOWN if number is None else f"{number:,}"
 
 

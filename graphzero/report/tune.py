@@ -23,17 +23,21 @@ from datetime import datetime, timezone
 from itertools import chain, repeat
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
+from typing import TYPE_CHECKING
 
-from graphzero.graph.dataset import open_dataset
+from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.io.prefetch import Prefetch, unavailable_strategies
 from graphzero.io.row_io import managed_bytes, row_sources
 from graphzero.loader.arguments import seeds_of_split
-from graphzero.report.limited_memory import MemoryGroup, memory_group
-from graphzero.report.readings import disk_rate, installed_versions, this_machine
+from graphzero.loader.stats import BatchStats
+from graphzero.report.limited_memory import MemoryGroup, limited_group
+from graphzero.report.readings import disk_rate, installed_versions, machine_of
 from graphzero.store.atomic import folder_lock
 from graphzero.store.free_memory import available_memory
 from graphzero.units import format_bytes
+
+if TYPE_CHECKING:
+    from graphzero.loader.neighbor_dataset import NeighborDataset
 
 LEAST_ROUNDS = 3
 _WARM_UP, _BATCHES = 15, 20  # mini-batches of a trial, as far as its time allows
@@ -79,6 +83,10 @@ class Workload:
     num_threads: int | None = None
     step_ms: float = 0.0
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.step_ms < 1e9:
+            raise ValueError(f"step_ms must be a number that is not negative, not {self.step_ms}")
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -112,7 +120,7 @@ class Trial:
         """Mean of the measured mini-batches; None where the trial failed."""
         return fmean(self.seconds) if self.seconds else None
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, object]:
         """The same as plain values."""
         setting = changed_fields(self.setting)
         return {**asdict(self), "setting": setting, "seconds_per_batch": self.seconds_per_batch}
@@ -160,8 +168,7 @@ class Tuned:
     @property
     def seconds(self) -> dict[Prefetch, float]:
         """Seconds a mini-batch of each setting, the median of its trials; without failed ones."""
-        times = of_settings(self.trials)
-        return {setting: median(found) for setting, found in times.items()}
+        return {setting: median(times) for setting, times in of_settings(self.trials).items()}
 
     @property
     def chosen(self) -> Prefetch:
@@ -175,12 +182,12 @@ class Tuned:
         if self.fits and Prefetch() in seconds:
             return Prefetch()
         least = min(seconds.values())
-        return next(one for one, time in seconds.items() if time <= _NOISE * least)
+        return next(setting for setting, time in seconds.items() if time <= _NOISE * least)
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, object]:
         """What ``--json`` prints: the choice, the trials, and where they were made."""
         return {
-            "machine": asdict(this_machine(self.workload.folder)),
+            "machine": machine_of(self.workload.folder),
             "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "prefetch": changed_fields(self.chosen),
             "memory_limit": self.memory_limit,
@@ -197,39 +204,44 @@ class Tuned:
         """A table of the settings, the fastest first."""
         seconds, times = self.seconds, of_settings(self.trials)
         heading = "strategy  lookahead  other options"
-        width = max(len(heading), *(len(in_columns(trial.setting)) for trial in self.trials))
+        names = [in_columns(trial.setting) for trial in self.trials]
+        width = max(len(name) for name in (heading, *names))
         yield f"  {heading:{width}s}  s/batch   range            trials"
         for setting in sorted(seconds, key=seconds.__getitem__):
-            found, mark = times[setting], "*" if setting == self.chosen else " "
-            span = f"{min(found):.4f}-{max(found):.4f}"
+            mark = "*" if setting == self.chosen else " "
+            least, most, count = min(times[setting]), max(times[setting]), len(times[setting])
+            span = f"{least:.4f}-{most:.4f}"
             name = in_columns(setting)
-            yield f"{mark} {name:{width}s}  {seconds[setting]:.4f}    {span:15s}  {len(found)}"
-        failed = {one.setting: one.reason for one in self.trials if one.setting not in seconds}
-        for setting, reason in failed.items():
+            yield f"{mark} {name:{width}s}  {seconds[setting]:.4f}    {span:15s}  {count}"
+        reasons = {trial.setting: trial.reason for trial in self.trials if not trial.seconds}
+        for setting, reason in reasons.items():
             yield f"  {in_columns(setting):{width}s}  {reason}"
 
 
 def of_settings(trials: Sequence[Trial]) -> dict[Prefetch, list[float]]:
     """Seconds a mini-batch, by setting; without settings of which a trial failed."""
-    failed = {one.setting for one in trials if not one.seconds}
+    failed = {trial.setting for trial in trials if not trial.seconds}
     times: dict[Prefetch, list[float]] = {}
-    for one in trials:
-        if one.setting not in failed:
-            times.setdefault(one.setting, []).append(fmean(one.seconds))
+    for trial in trials:
+        if trial.setting not in failed:
+            times.setdefault(trial.setting, []).append(fmean(trial.seconds))
     return times
 
 
-def csv_rows(trials: Iterable[Trial], **more: Any) -> list[dict[str, Any]]:
-    """A row for each trial; `more` are columns of the same value in each."""
-    rows = []
-    for one in trials:
-        plain = one.plain()
-        del plain["setting"], plain["seconds"]
-        rows.append({**more, **asdict(one.setting), **plain.pop("stats"), **plain})
+Row = dict[str, object]  # of a table, by column
+
+
+def csv_rows(trials: Iterable[Trial], **constants: object) -> list[Row]:
+    """A row for each trial; `constants` are columns of the same value in each."""
+    rows: list[Row] = []
+    for trial in trials:
+        figures = trial.plain()
+        del figures["setting"], figures["seconds"], figures["stats"]
+        rows.append({**constants, **asdict(trial.setting), **trial.stats, **figures})
     return rows
 
 
-def csv_text(rows: Sequence[dict[str, Any]]) -> str:
+def csv_text(rows: Sequence[Row]) -> str:
     """Rows as CSV."""
     text = io.StringIO()
     columns = dict.fromkeys(name for row in rows for name in row)
@@ -257,17 +269,19 @@ def settings_to_compare(
         Strategies that cannot be used.
     """
     half = round(available / 2 / features, 3) if features else 1.0
-    found = [Prefetch("auto", lookahead=n) for n in (1, 0, 2, 4)]
-    found += [Prefetch("uring", lookahead=n, resident=1.0) for n in (1, 2, 4)]
-    found.append(Prefetch("uring", lookahead=2, resident=1.0, gap_pages=0))
-    found.append(Prefetch("pread", lookahead=2, resident=1.0))
     parts = (0.0, half) if 0 < half < 1 else (0.0,)
-    found += [Prefetch("willneed", lookahead=2, resident=part) for part in parts]
-    found += [Prefetch("none", lookahead=n) for n in (0, 1)]
-    return [one for one in dict.fromkeys(found) if one.strategy not in unavailable]
+    settings = [
+        *(Prefetch("auto", lookahead=lookahead) for lookahead in (1, 0, 2, 4)),
+        *(Prefetch("uring", lookahead=lookahead, resident=1.0) for lookahead in (1, 2, 4)),
+        Prefetch("uring", lookahead=2, resident=1.0, gap_pages=0),
+        Prefetch("pread", lookahead=2, resident=1.0),
+        *(Prefetch("willneed", lookahead=2, resident=part) for part in parts),
+        *(Prefetch("none", lookahead=lookahead) for lookahead in (0, 1)),
+    ]
+    return [setting for setting in settings if setting.strategy not in unavailable]
 
 
-def changed_fields(setting: Prefetch) -> dict[str, Any]:
+def changed_fields(setting: Prefetch) -> dict[str, object]:
     """The strategy of a setting, and its other fields that differ from the default."""
     default = {**asdict(Prefetch()), "strategy": None}
     return {name: value for name, value in asdict(setting).items() if value != default[name]}
@@ -334,8 +348,8 @@ def tune(
             f"the memory limit is {memory_limit:,} bytes, and Python with PyTorch takes more than "
             f"{format_bytes(_LEAST_LIMIT)}: write it with a unit, like '2GB'"
         )
-    if not 0 <= workload.step_ms < 1e9:
-        raise ValueError(f"step_ms must be a number that is not negative, not {workload.step_ms}")
+    if not seconds > 0:
+        raise ValueError(f"the budget must be a positive number of seconds, not {seconds}")
     if rounds < LEAST_ROUNDS:
         raise ValueError(f"a median takes at least {LEAST_ROUNDS} trials, not {rounds}")
     with ExitStack() as stack:
@@ -356,26 +370,21 @@ def tune(
             settings = settings_to_compare(features, room, unavailable)
         group = None
         if memory_limit is not None:
-            group = stack.enter_context(memory_group(memory_limit))
+            group = stack.enter_context(limited_group(memory_limit))
         rate = disk_rate(max(files, key=os.path.getsize)) if disk else None
         say(f"comparing {len(settings)} settings")
+        share = seconds / rounds / len(settings) - _USUAL_START
+        share = min(_MOST_SECONDS, max(_LEAST_SECONDS, share))
         trials: list[Trial] = []
-        each = seconds / rounds / len(settings) - _USUAL_START
-        each = min(_MOST_SECONDS, max(_LEAST_SECONDS, each))
-        for number in range(rounds):
-            failed = {one.setting for one in trials if one.reason is not None}
-            left = [one for one in settings if one not in failed]
-            if number:
-                random.Random(number).shuffle(left)
-            for setting in left:
-                found = measure(workload, setting, group, files, seconds=each)
-                trials.append(replace(found, round=number))
-                figures = found.reason or f"{found.seconds_per_batch:.4f} s a mini-batch"
-                say(f"round {number + 1}, {as_argument(setting)}: {figures}")
+        for number, setting in _turns(settings, rounds, trials):
+            trial = measure(workload, setting, group, files, seconds=share)
+            trials.append(replace(trial, round=number))
+            figures = trial.reason or f"{trial.seconds_per_batch:.4f} s a mini-batch"
+            say(f"round {number + 1}, {as_argument(setting)}: {figures}")
         if not of_settings(trials):
             raise RuntimeError(f"every setting failed; the first: {trials[0].reason}")
     return Tuned(
-        workload,
+        workload=workload,
         memory_limit=memory_limit,
         group=None if group is None else group.kind,
         size=size,
@@ -383,6 +392,19 @@ def tune(
         unavailable=unavailable,
         disk_rate=rate,
     )
+
+
+def _turns(
+    settings: Sequence[Prefetch], rounds: int, trials: Sequence[Trial]
+) -> Iterator[tuple[int, Prefetch]]:
+    """The round and the setting of each trial, without settings that fail meanwhile."""
+    for number in range(rounds):
+        failed = {trial.setting for trial in trials if trial.reason is not None}
+        remaining = [setting for setting in settings if setting not in failed]
+        if number:
+            random.Random(number).shuffle(remaining)
+        for setting in remaining:
+            yield number, setting
 
 
 def measure(
@@ -409,9 +431,8 @@ def measure(
     batches : int
         To measure at most, after those of warming up.
     """
-    work = replace(workload, folder=os.path.abspath(workload.folder))
     request = {
-        "workload": asdict(work),
+        "workload": {**asdict(workload), "folder": os.path.abspath(workload.folder)},
         "setting": asdict(setting),
         "batches": batches,
         "seconds": seconds,
@@ -422,22 +443,26 @@ def measure(
     path = os.pathsep.join(os.path.abspath(part) for part in sys.path if part)
     environment = {"OMP_WAIT_POLICY": "passive", **os.environ, "PYTHONPATH": path}
     command = [*(group.prefix if group else ()), sys.executable, "-c", _PROGRAM]
-    most = _START_SECONDS + 3 * seconds
+    timeout = _START_SECONDS + 3 * seconds
     try:
         done = subprocess.run(
             [*command, json.dumps(request)],
             capture_output=True,
-            timeout=most,
+            timeout=timeout,
             env=environment,
             cwd="/",
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Trial(setting, reason=f"took longer than {most:.0f} s")
+        return Trial(setting, reason=f"took longer than {timeout:.0f} s")
     if done.returncode == 0 and done.stdout:
         figures = json.loads(done.stdout)
-        figures["seconds"] = tuple(figures["seconds"])
-        return Trial(setting, **figures)
+        return Trial(
+            setting,
+            seconds=tuple(figures["seconds"]),
+            stats=figures["stats"],
+            available=figures["available"],
+        )
     if group is not None and (group.kills() > kills or done.returncode == -signal.SIGKILL):
         limit = format_bytes(group.limit)
         return Trial(
@@ -459,7 +484,8 @@ def run_trial() -> None:
         Path("/proc/self/oom_score_adj").write_text("500")
     request, available = json.loads(sys.argv[1]), available_memory()
     work = Workload(**request["workload"])
-    taken: list[tuple[float, Any]] = []
+    times: list[float] = []
+    stats: list[BatchStats] = []
     ds = open_dataset(work.folder)  # until the process ends
     batches = mini_batches(ds, work, Prefetch(**request["setting"]))
     if len(batches) == 0:
@@ -467,29 +493,29 @@ def run_trial() -> None:
     collate, stream = Collate(ds), chain.from_iterable(repeat(batches))
 
     def take(count: int, seconds: float) -> None:
-        taken.clear()
+        times.clear()
+        stats.clear()
         end = time.perf_counter() + seconds
-        while not taken or (len(taken) < count and time.perf_counter() < end):
+        while not times or (len(times) < count and time.perf_counter() < end):
             started = time.perf_counter()
             batch = collate(next(stream))
-            stats = batch.stats
+            stats.append(batch.stats)
             del batch  # its memory is needed for the next one
             time.sleep(work.step_ms / 1000)
-            taken.append((time.perf_counter() - started, stats))
+            times.append(time.perf_counter() - started)
 
     take(_WARM_UP, _OF_WARM_UP * request["seconds"])
     take(request["batches"], (1 - _OF_WARM_UP) * request["seconds"])
-    stats = [asdict(each) for _, each in taken]
-    numbers = [name for name, value in stats[0].items() if isinstance(value, int | float)]
+    numbers = [name for name, value in asdict(stats[0]).items() if not isinstance(value, str)]
     figures = {
-        "seconds": [seconds for seconds, _ in taken],
-        "stats": {name: fmean(each[name] for each in stats) for name in numbers},
+        "seconds": times,
+        "stats": {name: fmean(getattr(cost, name) for cost in stats) for name in numbers},
         "available": available,
     }
     print(json.dumps(figures))
 
 
-def mini_batches(ds: Any, work: Workload, prefetch: Prefetch) -> Any:
+def mini_batches(ds: Dataset, work: Workload, prefetch: Prefetch) -> NeighborDataset:
     """The mini-batches of a trial."""
     from graphzero.loader.neighbor_dataset import NeighborDataset  # imports torch
 

@@ -197,19 +197,19 @@ def find_verdict(
     if stalled is None:
         sentence = "graphzero prepared no mini-batch while the run was observed."
         return Verdict("unknown", None, f"What the run was bound by is unknown: {sentence}", "")
-    found = _observed(totals, stalled, work, workforce)
+    verdict = _of_loops(totals, stalled, work, workforce)
     if recorded is None or looped >= _LOOPED * recorded:
-        return found
+        return verdict
     outside = (
         f"The loops that were observed took {seconds_text(looped)} in all, {looped / recorded:.0%} "
         f"of the recorded time: this is about them alone."
     )
-    return replace(found, sentence=f"{found.sentence} {outside}")
+    return replace(verdict, sentence=f"{verdict.sentence} {outside}")
 
 
-def _observed(totals: BatchTotals, stalled: float, work: _Work, workforce: Workforce) -> Verdict:
+def _of_loops(totals: BatchTotals, stalled: float, work: _Work, workforce: Workforce) -> Verdict:
     """From how long the loop waited, as far as it is known."""
-    each, waited = totals.stall / totals.steps, totals.ready / max(1, totals.batches)
+    stall, waited = totals.stall / totals.steps, totals.ready / max(1, totals.batches)
     prepared = work.total * workforce.processes
     if stalled < _STALLS or (work.total > 0 and stalled < _STALLS_AT_FIRST and waited >= prepared):
         return _model(stalled)
@@ -217,8 +217,8 @@ def _observed(totals: BatchTotals, stalled: float, work: _Work, workforce: Workf
         sentence = f"The training loop waited {stalled:.0%} of its time; for what is unknown: "
         sentence += "graphzero prepared no mini-batch while the run was observed."
         return Verdict("unknown", stalled, sentence, "")
-    if work.total < _EXPLAINS * each or waited >= _WAITED * prepared:
-        return _delivery(stalled, each, prepared, waited, workforce)
+    if work.total < _EXPLAINS * stall or waited >= _WAITED * prepared:
+        return _delivery(stalled, stall, prepared, waited, workforce)
     return _by_stage(work, stalled, f"the training loop waited {stalled:.0%} of its time, and ")
 
 
@@ -251,12 +251,12 @@ def _work(totals: BatchTotals, workforce: Workforce, major_faults: int) -> _Work
 
 
 def _delivery(
-    stalled: float, each: float, prepared: float, waited: float, workforce: Workforce
+    stalled: float, stall: float, prepared: float, waited: float, workforce: Workforce
 ) -> Verdict:
     """The loop waits, and finished mini-batches, too."""
     sentence = (
         f"Bound by the delivery of mini-batches: the training loop waited {stalled:.0%} of its "
-        f"time, {seconds_text(each)} for each one, although preparing one took "
+        f"time, {seconds_text(stall)} for each one, although preparing one took "
         f"{seconds_text(prepared)} and it then waited {seconds_text(waited)} to be taken."
     )
     knob = _DELIVERY if workforce.workers != 0 else _BESIDE
@@ -264,11 +264,11 @@ def _delivery(
 
 
 def _by_stage(work: _Work, stalled: float, why: str) -> Verdict:
-    bound = max(work.stages, key=lambda each: work.stages[each])
+    bound, seconds = max(work.stages.items(), key=lambda stage: stage[1])
     stage = _NO_ROWS if bound == "gather" and not work.has_rows else _STAGES[bound]
     estimated = _ESTIMATED if bound == "disk" and work.is_estimated else ""
     sentence = (
-        f"Bound by {stage.name}: {why}{work.stages[bound] / work.total:.0%} of the work on a "
+        f"Bound by {stage.name}: {why}{seconds / work.total:.0%} of the work on a "
         f"mini-batch was {stage.doing}{estimated}."
     )
     return Verdict(bound, stalled, sentence, stage.knob.replace(_MORE, work.memory))

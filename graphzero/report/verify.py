@@ -11,6 +11,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -40,7 +41,7 @@ _BY_EDGE = ("indices", "weights", "cum_weights", "times", "time_order", "edge_id
 
 _OPENED = {"split": SplitRows, "ids": StoredIds, "id_table": IdTable}  # by the kind of a role
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[Any]  # of any dtype that a section may have
 Fault = Callable[[int, int], int]  # first faulty entry of a range [begin, end), or -1
 
 
@@ -123,40 +124,49 @@ def verify_path(
     path: str | os.PathLike[str], *, num_threads: int | None = None, progress: bool = False
 ) -> Verification:
     """`verify`, with the files that were checked."""
-    root, found = Path(path), Verification()
-    files = [(root, Role())]
+    root, result = Path(path), Verification()
     try:
-        if root.is_dir():
-            roles = _roles_of(read_manifest(root))
-            files = [
-                (entry.resolve(root), replace(role, entry=entry)) for entry, role in roles.items()
-            ]
-        elif read_header(path).find(OPTIONS) is not None:
-            files += [(part, Role()) for part in Pack(path).files[1:]]
-    except FormatError as error:  # that of a file, its check reports
-        if root.is_dir():
-            found.findings.append(_finding_of(str(root / MANIFEST_NAME), error))
-            return found
+        roles = _roles_in(root)
+    except FormatError as error:
+        result.findings.append(_finding_of(str(root / MANIFEST_NAME), error))
+        return result
     threads = as_threads(num_threads)
-    sizes = sum(file.stat().st_size for file, _ in files if file.exists())
-    options = {"total": sizes, "unit": "B", "unit_scale": True, "leave": False}
     with (
-        tqdm(desc=printable(root.name), disable=not progress, **options) as bar,
+        tqdm(
+            desc=printable(root.name),
+            total=sum(file.stat().st_size for file in roles if file.exists()),
+            unit="B",
+            unit_scale=True,
+            leave=False,
+            disable=not progress,
+        ) as bar,
         ThreadPoolExecutor(threads, "verify") as pool,
     ):
-        for file, role in files:
+        for file, role in roles.items():
             if file.exists() or file == root:
-                found.files[str(file)] = file.stat().st_size
-                found.findings += _check_file(str(file), role, _Reading(pool, threads, bar))
+                result.files[str(file)] = file.stat().st_size
+                result.findings += _check_file(str(file), role, _Reading(pool, threads, bar))
             else:
                 missing = f"is missing, but {MANIFEST_NAME} or a pack names it: build again"
-                found.findings.append(Finding(str(file), None, 0, missing))
-    if root.is_dir() and not found.findings:  # intact files may not belong together
+                result.findings.append(Finding(str(file), None, 0, missing))
+    if root.is_dir() and not result.findings:  # intact files may not belong together
         try:
             open_dataset(root).close()
         except FormatError as error:
-            found.findings.append(_finding_of(str(root), error))
-    return found
+            result.findings.append(_finding_of(str(root), error))
+    return result
+
+
+def _roles_in(root: Path) -> dict[Path, Role]:
+    """The files to check: those of a dataset or a pack, or a single one."""
+    if root.is_dir():
+        roles = _roles_of(read_manifest(root))
+        return {entry.resolve(root): replace(role, entry=entry) for entry, role in roles.items()}
+    files = [root]
+    with suppress(FormatError):  # which the check of the file reports
+        if read_header(root).find(OPTIONS) is not None:
+            files = Pack(root).files
+    return dict.fromkeys(files, Role())
 
 
 def _finding_of(path: str, error: Exception, header: Header | None = None) -> Finding:
@@ -198,7 +208,6 @@ class Role:
 
 def _roles_of(manifest: Manifest) -> dict[FileEntry, Role]:
     """What a manifest says of every file."""
-    found = dict.fromkeys(manifest.entries(), Role())
     roles: list[tuple[FileEntry | None, Role]] = []
     for nodes in manifest.nodes.values():
         roles += [(entry, Role("split", nodes.num_nodes)) for entry in nodes.splits.values()]
@@ -211,7 +220,8 @@ def _roles_of(manifest: Manifest) -> dict[FileEntry, Role]:
         graph = Role("graph", edges.num_input_edges)
         roles += [(edges.graph, graph), (manifest.out_graph, graph)]
         roles += [(entry, Role("split", edges.num_input_edges)) for entry in edges.splits.values()]
-    return found | {entry: role for entry, role in roles if entry is not None}
+    files = dict.fromkeys(manifest.entries(), Role())
+    return files | {entry: role for entry, role in roles if entry is not None}
 
 
 # --- files and their sections
@@ -272,8 +282,8 @@ def _check_file(path: str, role: Role, reading: _Reading) -> list[Finding]:
             checked.read(groups)
         except FormatError as error:  # of a pack, or truncated meanwhile
             checked.refuse(error)
-    found = [checked.found.get(name) for name in ("", *checked.arrays)]
-    return [finding for finding in found if finding is not None]
+    sections = ("", *checked.arrays)
+    return [checked.findings[name] for name in sections if name in checked.findings]
 
 
 def _refuse(path: str, header: Header, role: Role) -> None:
@@ -295,7 +305,7 @@ def _refuse(path: str, header: Header, role: Role) -> None:
         _OPENED[role.kind](path).close()
 
 
-def _first_not_ascending(rows: npt.NDArray[Any], most: float, begin: int, end: int) -> int:
+def _first_not_ascending(rows: Array, most: float, begin: int, end: int) -> int:
     """First of the entries [begin, end) that is not above the entry before, or above `most`."""
     first = max(begin, 1)
     wrong = rows[begin:end] > most
@@ -307,12 +317,12 @@ def _first_not_found(table: IdTable, begin: int, end: int) -> int:
     """First of the nodes [begin, end) that is not the one that has its id; -1 if all are."""
     try:
         if table.is_text:
-            found = -1 - table.places(table, begin, end)
+            nodes = -1 - table.places(table, begin, end)
         else:
-            found = table.find_integers(table.rows[begin:end])
+            nodes = table.find_integers(table.rows[begin:end])
     except FormatError:
         return begin
-    wrong = np.flatnonzero(found != np.arange(begin, end))
+    wrong = np.flatnonzero(nodes != np.arange(begin, end))
     return begin + int(wrong[0]) if len(wrong) else -1
 
 
@@ -323,7 +333,7 @@ class _File:
     ----------
     arrays : dict of str to array
         By section.
-    found : dict of str to Finding
+    findings : dict of str to Finding
         By section.
     """
 
@@ -331,27 +341,28 @@ class _File:
         self, path: str, header: Header, role: Role, file: BinaryIO, reading: _Reading
     ) -> None:
         self.path, self.header, self.role = path, header, role
-        self.found: dict[str, Finding] = {}
+        self.findings: dict[str, Finding] = {}
         self._file, self._reading = file, reading
         self._map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
         self._map.madvise(mmap.MADV_SEQUENTIAL)
-        self.arrays = {
-            section.name: np.frombuffer(self._map, dtype, section.count, section.offset)
-            if section.count
-            else np.empty(0, dtype)
-            for section in header.sections
-            for dtype in [DTYPES[section.dtype]]
-        }
+        self.arrays: dict[str, Array] = {}
+        for section in header.sections:
+            dtype = DTYPES[section.dtype]
+            self.arrays[section.name] = (
+                np.frombuffer(self._map, dtype, section.count, section.offset)
+                if section.count
+                else np.empty(0, dtype)
+            )
 
     def add(self, name: str, entry: int, message: str) -> None:
         """Adds a fault of an entry of a section."""
         offset = self._offset(name, entry)
-        self.found[name] = Finding(self.path, name, offset, f"{message}: {_AGAIN}")
+        self.findings[name] = Finding(self.path, name, offset, f"{message}: {_AGAIN}")
 
     def refuse(self, error: FormatError) -> None:
         """Adds the error of a reader."""
         finding = _finding_of(self.path, error, self.header)
-        self.found.setdefault(finding.section or "", finding)
+        self.findings.setdefault(finding.section or "", finding)
 
     def text_of(self, name: str, entry: int) -> str:
         """An entry in words."""
@@ -407,7 +418,7 @@ class _File:
             self.add(name, 0, f"section '{name}' {_CORRUPT}")
         for check in (check for check in checks if check.section in faults):
             is_corrupt, entry = check.section in corrupt, faults[check.section]
-            if is_corrupt or check.needs not in self.found:
+            if is_corrupt or check.needs not in self.findings:
                 lead = f"section '{check.section}' {_CORRUPT}, and " if is_corrupt else ""
                 text = self.text_of(check.section, entry)
                 self.add(check.section, entry, f"{lead}{text}, {check.reason}")
@@ -427,7 +438,7 @@ def _groups_of_graph(file: _File) -> Iterator[_Group]:
     reason = f"below the entry before or above {header.width} edges: lists overlap"
     yield ["indptr"], [_Check("indptr", descent, reason)]
     checks = []
-    if not file.found:  # lists that overlap cannot be checked
+    if not file.findings:  # lists that overlap cannot be checked
         is_typed = header.flags & FLAG_TYPED
         count = header.num_neighbors if is_typed else header.num_nodes
         by_edge = {name: arrays[name] for name in ("indptr", *_BY_EDGE) if name in arrays}
@@ -443,8 +454,11 @@ def _groups_of_graph(file: _File) -> Iterator[_Group]:
             _Check("time_order", lists.first_untimely, "not in order of 'times'", "times"),
             _Check("edge_ids", bad_id, f"out of range for {num_input} input edges"),
         ]
-    present = [each for each in checks if {each.section, each.needs or "indices"} <= arrays.keys()]
-    yield _BY_EDGE, present
+    present = arrays.keys()
+    yield (
+        _BY_EDGE,
+        [check for check in checks if {check.section, check.needs or "indices"} <= present],
+    )
     if "node_ids" in arrays and "node_rank" in arrays:
         yield _inverse_tables(file, "node_ids", "the stored order of nodes")
 
@@ -462,12 +476,13 @@ def _groups_of_rows(file: _File) -> Iterator[_Group]:
     checks = _checks_of_rows(role, rows, len(arrays[TEXT]) if TEXT in arrays else np.inf)
     if role.kind == "id_table" and BY_ID in arrays:
         lost = partial(_first_not_found, IdTable(file.path))
-        own = _Check("rows", lost, "and 'by_id' does not lead to its id", BY_ID)
-        checks = [*(checks if TEXT in arrays else []), own]
+        if TEXT not in arrays:  # numbers are not in order
+            checks = []
+        checks.append(_Check("rows", lost, "and 'by_id' does not lead to its id", BY_ID))
     yield ["rows", BY_ID], checks
     if OPTIONS in arrays:
         yield [OFFSETS, OPTIONS], []
-        if not file.found:
+        if not file.findings:
             Pack(file.path)
 
 
