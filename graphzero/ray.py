@@ -17,7 +17,8 @@ except ImportError as error:
     raise ImportError("graphzero.ray needs Ray: pip install 'graphzero[ray]'") from error
 
 from graphzero.graph.dataset import Dataset
-from graphzero.training.infer import NodeRange, OneLayer, Rows, infer_by
+from graphzero.training.infer import OneLayer, Rows, infer_by
+from graphzero.training.node_ranges import NodeRange
 
 _BATCHES = 4  # of a task
 _RETRIES = 20  # of a task whose node was lost, or whose rows were lost with a node
@@ -73,8 +74,17 @@ def infer(
     resources = {"CPU": num_cpus, "GPU": num_gpus}
     options = {"num_cpus": num_cpus, "num_gpus": num_gpus, "max_retries": _RETRIES}
     task = ray.remote(**options)(_rows)
-    given = (gather, memory_limit, device, resume, progress)
-    return infer_by(partial(_deal, task, resources), model, ds, out, *given)
+    return infer_by(
+        partial(_deal, task, resources),
+        model,
+        ds,
+        out,
+        gather=gather,
+        memory_limit=memory_limit,
+        device=device,
+        resume=resume,
+        progress=progress,
+    )
 
 
 def _rows(layer: OneLayer, ranges: Sequence[NodeRange]) -> list[Rows | None]:

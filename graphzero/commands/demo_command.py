@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,7 @@ _SIGNAL = 0.6  # norm of a class's mean feature vector; the noise has deviation 
 _TAIL = 2.5  # exponent of the power law of the degrees
 
 Ints = npt.NDArray[np.int64]
+Bound = float | npt.NDArray[np.float64]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -74,18 +75,33 @@ def run(args: argparse.Namespace) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         check_report_option(args, demo_paths(folder))
         tell(f"generating {args.num_nodes:,} nodes and {args.num_edges:,} edges in {folder}")
-        sizes = ("num_nodes", "num_edges", "dim", "num_classes", "seed")
         progress = shows_progress(args)
-        files = write_demo(folder, progress=progress, **{n: getattr(args, n) for n in sizes})
+        files = write_demo(
+            folder,
+            num_nodes=args.num_nodes,
+            num_edges=args.num_edges,
+            dim=args.dim,
+            num_classes=args.num_classes,
+            seed=args.seed,
+            progress=progress,
+        )
         tell("building a dataset from edges.csv and the .npy files")
-        files |= {"directed": False, "progress": progress}
-        with build(folder / "dataset", **files) as ds:
+        with build(folder / "dataset", **files, directed=False, progress=progress) as ds:
             tell(f"training on {ds.num_nodes:,} nodes and {ds.num_edges:,} edges")
             train_and_print(ds, args)
     return 0
 
 
 # --- the graph
+
+
+class DemoFiles(TypedDict):
+    """The files of a demonstration, as `graphzero.build` takes them."""
+
+    edges: Path
+    features: Path
+    labels: Path
+    splits: dict[str, Path]
 
 
 def demo_paths(folder: str | os.PathLike[str]) -> list[Path]:
@@ -104,7 +120,7 @@ def _edge_blocks(
     weights = np.minimum(rng.pareto(_TAIL - 1, labels.size) + 1, labels.size**0.5)
     sums = np.concatenate([[0.0], np.cumsum(weights)])
 
-    def draw(low: Any, high: Any, size: int) -> Ints:
+    def draw(low: Bound, high: Bound, size: int) -> Ints:
         """Positions in `members` by weight; `low` and `high` bound the cumulative sum."""
         after = np.searchsorted(sums, rng.random(size) * (high - low) + low, side="right")
         positions: Ints = np.minimum(after, members.size) - 1
@@ -129,7 +145,7 @@ def write_demo(
     num_classes: int = 16,
     seed: int = 0,
     progress: bool = False,
-) -> dict[str, Any]:
+) -> DemoFiles:
     """Writes ``edges.csv`` and ``.npy`` files of a synthetic graph with communities.
 
     A node's class is its community. The degrees follow a power law, and seven of ten edges stay

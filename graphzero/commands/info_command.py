@@ -205,9 +205,9 @@ def _lines(content: Description, indent: str = "  ") -> Iterator[str]:
     """A line for each entry: of a table its plain values, and below them the tables in it."""
     for name, value in content.items():
         for table in filter(None, _tables(value)):
-            label = _text_of("", table.get("name", table.get("type", "")))
+            label = _value_text("", table.get("name", table.get("type", "")))
             plain = [
-                f"{key}={_text_of(key, entry)}"
+                f"{key}={_value_text(key, entry)}"
                 for key, entry in table.items()
                 if key not in ("name", "type") and not _tables(entry)
                 if entry is not None or key == "page_cache"
@@ -216,7 +216,7 @@ def _lines(content: Description, indent: str = "  ") -> Iterator[str]:
             nested = {key: entry for key, entry in table.items() if _tables(entry)}
             yield from _lines(nested, indent + "  ")
         if not _tables(value) and value is not None:
-            yield f"{indent}{name}: {_text_of(name, value)}"
+            yield f"{indent}{name}: {_value_text(name, value)}"
 
 
 def _tables(value: object) -> list[Description]:
@@ -225,11 +225,11 @@ def _tables(value: object) -> list[Description]:
     return [value] if isinstance(value, dict) else []
 
 
-def _text_of(name: str, value: object) -> str:
+def _value_text(name: str, value: object) -> str:
     if value is None:
         return "unknown"
     if isinstance(value, (list, tuple)):
-        return (" x " if name == "shape" else ",").join(_text_of("", entry) for entry in value)
+        return (" x " if name == "shape" else ",").join(_value_text("", entry) for entry in value)
     if isinstance(value, int) and not isinstance(value, bool):
         return format_bytes(value) if name.endswith(_IN_BYTES) else f"{value:,}"
     return f"{value:.2f}" if isinstance(value, float) else str(value)

@@ -27,11 +27,6 @@ EXAMPLES = """\
   graphzero pack data/ train.pack.gd --epochs 5 --fanouts 15,10,5 --resident 2GB
   graphzero pack typed/ paper.pack.gd --epochs 2 --node-type paper --fanouts 10,5
 """
-# Options that are arguments of `pack`.
-_OF_PACK = (
-    *("epochs", "first_epoch", "overwrite"),
-    *("batch_size", "shuffle", "drop_last", "seed", "gather"),
-)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +68,14 @@ def run(args: argparse.Namespace) -> int:
             args.out,
             seeds_of_split(ds, args.split, args.node_type),
             args.fanouts,
-            **{name: getattr(args, name) for name in _OF_PACK},
+            epochs=args.epochs,
+            first_epoch=args.first_epoch,
+            overwrite=args.overwrite,
+            batch_size=args.batch_size,
+            shuffle=args.shuffle,
+            drop_last=args.drop_last,
+            seed=args.seed,
+            gather=args.gather,
             prefetch=chosen_prefetch(args),
             progress=shows_progress(args),
         )

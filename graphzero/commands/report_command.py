@@ -8,12 +8,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from types import FrameType
-from typing import Any
 
 from graphzero.commands.parsing import add_option, handling_signals
 from graphzero.store.outputs import Output
@@ -26,6 +25,7 @@ EXAMPLES = """\
   graphzero report report.json --html report.html
 """
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+_Start = Callable[[Sequence[str], Mapping[str, str]], subprocess.Popen[bytes]]
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 
 
@@ -87,7 +87,7 @@ def _run_command(args: argparse.Namespace) -> int:
     with _passing_signals_on() as start, tempfile.TemporaryDirectory(prefix="graphzero-") as folder:
         prefix = os.path.join(folder, "batches")
         try:
-            child = start(args.target, env={**os.environ, "GRAPHZERO_STATS": prefix})
+            child = start(args.target, {**os.environ, "GRAPHZERO_STATS": prefix})
         except OSError as error:
             is_missing = isinstance(error, FileNotFoundError)
             reason = "there is no such program" if is_missing else error.strerror or str(error)
@@ -96,7 +96,7 @@ def _run_command(args: argparse.Namespace) -> int:
         try:
             recorder = Recorder(child.pid, files, Batches(prefix), args.interval)
             recorder.begin()
-            recorder.run(lambda seconds: _has_ended(child, seconds))
+            recorder.run(lambda seconds: _wait_for(child, seconds))
         finally:
             code = child.wait()  # whatever has become of the recording
         code = 128 - code if code < 0 else code  # of a signal
@@ -109,15 +109,15 @@ def _run_command(args: argparse.Namespace) -> int:
     return code
 
 
-def _has_ended(child: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Waits for the end of a child, at most so long."""
+def _wait_for(child: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Whether a child ends within so long."""
     with suppress(subprocess.TimeoutExpired):
         child.wait(seconds)
     return child.returncode is not None
 
 
 @contextmanager
-def _passing_signals_on() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+def _passing_signals_on() -> Iterator[_Start]:
     """A function that starts a command, to which signals are passed on: this process reports.
 
     Ctrl-C on a terminal sends SIGINT to the command as well as to this process: it is passed on
@@ -126,8 +126,8 @@ def _passing_signals_on() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     children: list[subprocess.Popen[bytes]] = []
     early: list[int] = []
 
-    def start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-        children.append(subprocess.Popen(command, **options))
+    def start(command: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        children.append(subprocess.Popen(command, env=env))
         for number in early:
             children[0].send_signal(number)
         return children[0]

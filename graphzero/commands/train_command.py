@@ -137,7 +137,7 @@ def train_and_print(ds: Dataset, args: argparse.Namespace) -> None:
         on_epoch=lambda epoch: None if args.quiet else tqdm.write(_epoch_line(epoch)),
         on_interrupt=_say_interrupted,
     )
-    print_lines(*_closing_lines(report))
+    print_lines(*_lines_of_report(report))
     if args.json is not None:
         with replaced_file(args.json) as file:
             file.write((json.dumps(asdict(report), indent=2) + "\n").encode())
@@ -161,7 +161,7 @@ def _epoch_line(report: EpochReport) -> str:
     )
 
 
-def _closing_lines(report: TrainReport) -> Iterator[str]:
+def _lines_of_report(report: TrainReport) -> Iterator[str]:
     if report.interrupted:
         yield f"interrupted after epoch {len(report.epochs)}"
     chosen = "the last" if report.epochs[-1].val_accuracy is None else "best on val"

@@ -99,11 +99,11 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(tuned.content(), indent=2))
         return 0
-    print_lines(*_closing_lines(tuned))
+    print_lines(*_lines_of_choice(tuned))
     return 0
 
 
-def _closing_lines(tuned: Tuned) -> Iterator[str]:
+def _lines_of_choice(tuned: Tuned) -> Iterator[str]:
     from graphzero.report.tune import as_argument
 
     limit = "no limit" if tuned.memory_limit is None else format_bytes(tuned.memory_limit)

@@ -20,12 +20,13 @@ from graphzero.graph.features import FeatureStore
 from graphzero.graph.user_input import IdArray, Sampling, as_seed
 from graphzero.io.row_io import RowKey
 from graphzero.sampling.order import num_batches
+from graphzero.sampling.sampler import TypedSubgraph
 from graphzero.units import as_count
 
 OPTIONS, OFFSETS = "pack_options", "batch_offsets"
 # What the checks of options of a file may raise.
 _NOT_READ = (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError)
-_SAMPLING = tuple(each.name for each in fields(Sampling))
+_SAMPLING = tuple(field.name for field in fields(Sampling))
 # What counts batches and rows, and the least that it may be.
 _COUNTS = {"num_seeds": 0, "batch_size": 1, "first_epoch": 0, "epochs": 1, "resident_rows": 0}
 
@@ -75,11 +76,11 @@ class PackInfo:
 
     def encode(self) -> bytes:
         """The content of the section 'pack_options'."""
-        found = {"version": 2, **asdict(self)}
+        content = {"version": 2, **asdict(self)}
         if (self.source, self.parts, self.token) == ("x", (), ""):
-            found["version"] = 1  # as it was before packs had several files
-            del found["source"], found["parts"], found["token"]
-        return json.dumps(found).encode()
+            content["version"] = 1  # as it was before packs had several files
+            del content["source"], content["parts"], content["token"]
+        return json.dumps(content).encode()
 
     @staticmethod
     def decode(data: bytes, path: str | os.PathLike[str] = "") -> PackInfo:
@@ -91,11 +92,12 @@ class PackInfo:
             If the bytes were not made by `encode`; with the path of their file.
         """
         try:
-            found = json.loads(data)
-            if (version := found.pop("version")) not in (1, 2):  # 1 is "x" alone, in one file
+            content = json.loads(data)
+            if (version := content.pop("version")) not in (1, 2):  # 1 is "x" alone, in one file
                 raise ValueError(f"version {version!r}, this graphzero reads versions 1 and 2")
-            found |= {name: _as_key(found[name]) for name in ("source", "parts") if name in found}
-            info = PackInfo(**found)
+            for name in content.keys() & {"source", "parts"}:
+                content[name] = _as_key(content[name])
+            info = PackInfo(**content)
             for name, least in _COUNTS.items():
                 as_count({**info.options, **vars(info)}[name], name, least)
             as_seed(info.options["seed"])
@@ -161,12 +163,12 @@ class Pack:
         ):
             raise FormatError(f"{path}: section '{OFFSETS}' does not fit its batches: pack again")
 
-    def _section(self, name: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        found = self.store.read_section(name)
-        if found is None or found.dtype != dtype:
+    def _section(self, name: str, dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
+        section = self.store.read_section(name)
+        if section is None or section.dtype != dtype:
             wanted = f"section '{name}' of {np.dtype(dtype)}"
             raise FormatError(f"{self.store.path} is not a pack: it lacks the {wanted}")
-        return found
+        return section
 
     @property
     def files(self) -> list[Path]:
@@ -175,7 +177,11 @@ class Pack:
         return [Path(self.store.path), *(folder / name for _, name in self.info.parts)]
 
     def rows_of(
-        self, epoch: int, rows_of: Callable[[int, Any], IdArray], batch: int, subgraph: Any
+        self,
+        epoch: int,
+        rows_of: Callable[[int, TypedSubgraph], IdArray],
+        batch: int,
+        subgraph: TypedSubgraph,
     ) -> IdArray:
         """Where the rows of a batch are.
 
@@ -198,17 +204,17 @@ class Pack:
         FormatError
             If another number of rows was packed.
         """
-        at = (epoch - self.info.first_epoch) * self.info.batches_per_epoch + batch
-        begin, end = self.offsets[at : at + 2].tolist()
-        found = rows_of(batch, subgraph).copy()
-        packed = np.flatnonzero(found >= self.info.resident_rows)
+        position = (epoch - self.info.first_epoch) * self.info.batches_per_epoch + batch
+        begin, end = self.offsets[position : position + 2].tolist()
+        rows = rows_of(batch, subgraph).copy()
+        packed = np.flatnonzero(rows >= self.info.resident_rows)
         if packed.shape[0] != end - begin:
             raise FormatError(
                 f"{self.store.path} holds {end - begin:,} rows of batch {batch} of epoch {epoch}, "
                 f"which has {packed.shape[0]:,}: pack again"
             )
-        found[packed] = np.arange(begin, end)
-        return found
+        rows[packed] = np.arange(begin, end)
+        return rows
 
 
 def open_parts(path: str | os.PathLike[str]) -> dict[RowKey, Pack]:
@@ -220,10 +226,16 @@ def open_parts(path: str | os.PathLike[str]) -> dict[RowKey, Pack]:
         As `Pack`, for each file; if one is of another pack.
     """
     main = Pack(path)
-    found: dict[RowKey, Pack] = {main.info.source: main}
+    packs: dict[RowKey, Pack] = {main.info.source: main}
     for (source, _), file in zip(main.info.parts, main.files[1:], strict=True):
-        found[source] = part = Pack(file)
-        own: Any = {"files": part.info.files, "resident_rows": part.info.resident_rows}
-        if part.info != replace(main.info, source=source, parts=(), **own):
+        packs[source] = part = Pack(file)
+        expected = replace(
+            main.info,
+            source=source,
+            parts=(),
+            files=part.info.files,
+            resident_rows=part.info.resident_rows,
+        )
+        if part.info != expected:
             raise FormatError(f"{file} is of another pack than {path}: pack again")
-    return found
+    return packs

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from tqdm.auto import tqdm
 from typing_extensions import Unpack
 
@@ -32,6 +33,7 @@ from graphzero.loader.iteration import plan_iteration
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.packs.pack_file import OFFSETS, OPTIONS, PackInfo, file_key, open_parts
 from graphzero.sampling.order import Share
+from graphzero.sampling.sampler import TypedSubgraph
 from graphzero.store.format import FLAG_VECTOR, MAGIC, FileWriter, layout
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset
 from graphzero.units import as_count
@@ -62,7 +64,7 @@ class _Packing(NeighborDataset):
 def _beyond(source: RowSource, first: int) -> RowSource:
     """A source without the first rows."""
 
-    def rows_of(batch: int, subgraph: Any) -> IdArray:
+    def rows_of(batch: int, subgraph: TypedSubgraph) -> IdArray:
         rows = source.rows_of(batch, subgraph)
         return rows[rows >= first]
 
@@ -72,8 +74,8 @@ def _beyond(source: RowSource, first: int) -> RowSource:
 # Names and fingerprints
 
 
-def _digest(of: tuple[Any, ...]) -> str:
-    return hashlib.sha256(json.dumps(of).encode()).hexdigest()[:16]
+def _short_digest(identity: tuple[object, ...]) -> str:
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
 
 def digest_of_graph(dataset: Dataset) -> str:
@@ -82,15 +84,15 @@ def digest_of_graph(dataset: Dataset) -> str:
     It is made from the headers.
     """
     if not dataset.is_typed:
-        return _digest(dataset.graph.identity)
+        return _short_digest(dataset.graph.identity)
     graphs = tuple(("__".join(t), edges.graph.identity) for t, edges in dataset.edges.items())
     orders = tuple((name, nodes.order_identity) for name, nodes in dataset.nodes.items())
-    return _digest((graphs, orders))
+    return _short_digest((graphs, orders))
 
 
 def digest_of_rows(store: FeatureStore | None) -> str:
     """Fingerprint of a row file, from its header. That of a ``.npy`` file has no checksum."""
-    return _digest(() if store is None else store.identity)
+    return _short_digest(() if store is None else store.identity)
 
 
 def clear(main: Path, kept: Collection[str]) -> None:
@@ -135,16 +137,21 @@ class _RowsWriter(FileWriter):
 
     def __init__(self, path: Path, info: PackInfo, store: FeatureStore, num_batches: int) -> None:
         options = np.frombuffer(info.encode(), np.uint8)
-        sections: list[tuple[str, Any, int]] = [
+        sections: list[tuple[str, npt.DTypeLike, int]] = [
             (OPTIONS, np.uint8, len(options)),
             (OFFSETS, np.uint64, num_batches + 1),
         ]
         if len(store.shape) > 2:
             sections.append(("row_shape", np.int64, len(store.shape) - 1))
         sections.append(("rows", store.dtype, info.resident_rows * store.feature_dim))
-        flags = FLAG_VECTOR if len(store.shape) == 1 else 0
-        facts = {"num_nodes": info.resident_rows, "width": store.feature_dim, "flags": flags}
-        super().__init__(path, layout("features", sections, **facts))
+        header = layout(
+            "features",
+            sections,
+            num_nodes=info.resident_rows,
+            width=store.feature_dim,
+            flags=FLAG_VECTOR if len(store.shape) == 1 else 0,
+        )
+        super().__init__(path, header)
         with suppress(OSError):  # some file systems of networks have no locks
             fcntl.flock(self.fd, fcntl.LOCK_EX)
         self._offsets = [info.resident_rows]
@@ -157,7 +164,7 @@ class _RowsWriter(FileWriter):
             store.request_rows(begin, end)
             self.append("rows", store.gather_stored(np.arange(begin, end), None, 1))
 
-    def append_batch(self, rows: Any) -> None:
+    def append_batch(self, rows: npt.NDArray[np.generic]) -> None:
         """The rows of the next mini-batch."""
         self._offsets.append(self._offsets[-1] + len(rows))
         self.resize(self._offsets[-1])
@@ -235,9 +242,18 @@ def pack(
     prefetch = options.pop("prefetch", None) or Prefetch()
     if resident is not None:
         prefetch = replace(prefetch, resident=resident)
-    alone: Any = {"distributed": False, "rank": None, "world_size": None, "feature_dtype": None}
-    whole: Any = {"input_time": input_time, "prefetch": replace(prefetch, resident=1.0), **alone}
-    batches = _Packing(dataset, seeds, fanouts, **whole, **options)
+    batches = _Packing(
+        dataset,
+        seeds,
+        fanouts,
+        input_time=input_time,
+        prefetch=replace(prefetch, resident=1.0),
+        distributed=False,
+        rank=None,
+        world_size=None,
+        feature_dtype=None,
+        **options,  # type: ignore[misc]  # an option that stands above is an error
+    )
     sources = batches.row_sources(first_epoch)
     if not sources or batches.num_batches == 0:
         raise ValueError(
@@ -261,8 +277,16 @@ def pack(
             writers: dict[RowKey, _RowsWriter] = {}  # of which the first alone names the others
             for (key, source), name in zip(sources.items(), (path.name, *beside), strict=True):
                 files = {"graph": graph, file_key(key): digest_of_rows(source.store)}
-                what = (batches.options, files, first_epoch, epochs, first[key], key)
-                info = PackInfo(*what, parts if not writers else (), token)
+                info = PackInfo(
+                    options=batches.options,
+                    files=files,
+                    first_epoch=first_epoch,
+                    epochs=epochs,
+                    resident_rows=first[key],
+                    source=key,
+                    parts=parts if not writers else (),
+                    token=token,
+                )
                 writers[key] = _RowsWriter(path.with_name(name), info, source.store, num_batches)
                 stack.enter_context(writers[key])
             for epoch in range(first_epoch, first_epoch + epochs):
@@ -281,8 +305,8 @@ def pack(
     return Path(out).absolute()
 
 
-def _require_same(
-    path: str | os.PathLike[str], before: Mapping[str, Any], now: Mapping[str, Any]
+def _require_same_inputs(
+    path: str | os.PathLike[str], before: Mapping[str, object], now: Mapping[str, object]
 ) -> None:
     if differing := differences(before, now):
         raise ValueError(
@@ -348,12 +372,12 @@ class PackedDataset(NeighborDataset):
         for key, part in self._packs.items():
             rows, packed = sources[key].store if key in sources else None, part.store
             now = {"graph": graph, file_key(key): digest_of_rows(rows)}
-            _require_same(pack, part.info.files, now)
+            _require_same_inputs(pack, part.info.files, now)
             if rows is None or (rows.dtype, rows.shape[1:]) != (packed.dtype, packed.shape[1:]):
                 raise FormatError(f"{packed.path} has other rows than the dataset: pack again")
         super().__init__(dataset, seeds, input_time=input_time, **info.arguments, **options)
         before = {**info.options, "packed_epochs": self.options["packed_epochs"]}
-        _require_same(pack, before, self.options)
+        _require_same_inputs(pack, before, self.options)
 
     def seed_options(self) -> dict[str, Any]:
         """Those of a `NeighborDataset`, and the epochs that were packed."""

@@ -55,9 +55,9 @@ class SageLayer(nn.Module):
         """Outputs of the first nodes, (num_targets, out_dim)."""
         neighbors = self.mean(x, edge_index, num_targets)
         # Dropout comes after the mean: drawing for every source would take longer than the rest.
-        own: Tensor = self.lin_self(self.dropout(x[:num_targets]))
-        theirs: Tensor = self.lin_neigh(self.dropout(neighbors))
-        return own + theirs
+        of_nodes: Tensor = self.lin_self(self.dropout(x[:num_targets]))
+        of_neighbors: Tensor = self.lin_neigh(self.dropout(neighbors))
+        return of_nodes + of_neighbors
 
 
 class GraphSAGE(nn.Module):
@@ -84,7 +84,8 @@ class GraphSAGE(nn.Module):
         super().__init__()
         widths = [in_dim, *[hidden] * (num_layers - 1), num_classes]
         self.layers = nn.ModuleList(
-            SageLayer(*ends, dropout) for ends in itertools.pairwise(widths)
+            SageLayer(in_width, out_width, dropout)
+            for in_width, out_width in itertools.pairwise(widths)
         )
 
     def forward(

@@ -8,11 +8,10 @@ import os
 import shutil
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +30,10 @@ _RECORD = "progress.json"
 class Folder:
     """The folder of an unfinished inference, with what is done."""
 
-    def __init__(self, path: Path, options: dict[str, Any]) -> None:
+    def __init__(self, path: Path, options: dict[str, object]) -> None:
         self.path, self.options = path, options
         self.done: dict[str, bool] = {}  # files, and whether they have rows
-        self.state: dict[str, Any] = {}  # of the file that is being written
+        self.state: RowsState | None = None  # of the file that is being written
 
     def load(self) -> None:
         """Continues what was saved; raises FormatError where it is damaged."""
@@ -46,11 +45,13 @@ class Folder:
             raise FormatError(
                 f"{record} is damaged, or of another version: resume=False begins anew"
             )
-        self.options, self.done, self.state = (content[k] for k in ("options", "done", "state"))
+        self.options, self.done = content["options"], content["done"]
+        self.state = RowsState(**content["state"]) if content["state"] else None
 
     def save(self) -> None:
         """Writes down what is done."""
-        content = {"options": self.options, "done": self.done, "state": self.state}
+        state = None if self.state is None else asdict(self.state)
+        content = {"options": self.options, "done": self.done, "state": state}
         crc = zlib.crc32(json.dumps(content).encode())
         write_atomically(self.path / _RECORD, json.dumps([crc, content]).encode())
 
@@ -69,58 +70,63 @@ class Folder:
 
     def file(self, name: str, nodes: NodeStore) -> RowsFile:
         """A file of rows of some nodes, as far as it is written."""
-        if self.state.get("name") != name:
-            self.state = new_state(name)
+        if self.state is None or self.state.name != name:
+            self.state = RowsState(name)
         return RowsFile(self, self.path / name, nodes, self.state)
 
 
-def new_state(name: str) -> dict[str, Any]:
-    """The state of a file of rows before its first row."""
-    return {"name": name, "batches": 0, "rows": 0, "crc": 0, "shape": None}
+@dataclass
+class RowsState:
+    """How far a file of rows is written."""
+
+    name: str
+    batches: int = 0
+    rows: int = 0
+    crc: int = 0
+    shape: list[int] | None = None  # of a row, once there is one
 
 
 class RowsFile:
     """A ``.gd`` file that is written from its first row to its last, and can be continued."""
 
-    def __init__(self, folder: Folder, path: Path, nodes: NodeStore, state: dict[str, Any]) -> None:
+    def __init__(self, folder: Folder, path: Path, nodes: NodeStore, state: RowsState) -> None:
         self._folder, self._nodes, self._state = folder, nodes, state
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._saved = time.monotonic()
         self._rank = _rank_of(nodes)
         self._header: Header | None = None
-        if state["shape"] is not None:
-            self._lay_out()
+        if state.shape is not None:
+            self._header = self._lay_out(state.shape)
 
     @property
     def batches(self) -> int:
         """Mini-batches whose rows are there."""
-        return int(self._state["batches"])
+        return self._state.batches
 
-    def _lay_out(self) -> None:
-        count, shape = self._nodes.num_nodes, self._state["shape"]
-        width = int(np.prod(shape))
-        arrays: list[Any] = [("rows", "<f4", count * width)]
+    def _lay_out(self, shape: Sequence[int]) -> Header:
+        count, width = self._nodes.num_nodes, int(np.prod(shape))
+        arrays: list[tuple[str, npt.DTypeLike, int]] = [("rows", "<f4", count * width)]
         if self._rank is not None:
             arrays.append(("node_rank", self._rank.dtype, count))
         flags = 0 if shape else FLAG_VECTOR
-        self._header = layout("features", arrays, num_nodes=count, width=width, flags=flags)
-        os.posix_fallocate(self._fd, 0, self._header.file_bytes)
+        header = layout("features", arrays, num_nodes=count, width=width, flags=flags)
+        os.posix_fallocate(self._fd, 0, header.file_bytes)
+        return header
 
     def append(self, rows: npt.NDArray[np.float32]) -> None:
         """Adds the rows of a mini-batch."""
-        shape = list(rows.shape[1:])
+        shape, state = list(rows.shape[1:]), self._state
         if self._header is None:
-            self._state["shape"] = shape
-            self._lay_out()
-        assert self._header is not None
-        if shape != self._state["shape"]:
-            raise ValueError(f"a layer returned rows of shape {self._state['shape']}, now {shape}")
+            state.shape = shape
+            self._header = self._lay_out(shape)
+        if shape != state.shape:
+            raise ValueError(f"a layer returned rows of shape {state.shape}, now {shape}")
         data = np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data
-        at = self._header.sections[0].offset + self._state["rows"] * 4 * self._header.width
-        _write(self._fd, data, at)
-        self._state["crc"] = zlib.crc32(data, self._state["crc"])
-        self._state["rows"] += len(rows)
-        self._state["batches"] += 1
+        offset = self._header.sections[0].offset + state.rows * 4 * self._header.width
+        _write_at(self._fd, data, offset)
+        state.crc = zlib.crc32(data, state.crc)
+        state.rows += len(rows)
+        state.batches += 1
         if time.monotonic() - self._saved > _RECORD_EVERY:
             os.fdatasync(self._fd)
             self._folder.save()
@@ -129,13 +135,13 @@ class RowsFile:
     def finish(self) -> None:
         """Writes the rest of the file."""
         assert self._header is not None
-        sections = [replace(self._header.sections[0], crc=self._state["crc"])]
-        for section in self._header.sections[1:]:
-            assert self._rank is not None
-            _write(self._fd, self._rank.view(np.uint8).data, section.offset)
-            sections.append(replace(section, crc=zlib.crc32(self._rank.view(np.uint8).data)))
+        sections = [replace(self._header.sections[0], crc=self._state.crc)]
+        if self._rank is not None:
+            section, data = self._header.sections[1], self._rank.view(np.uint8).data
+            _write_at(self._fd, data, section.offset)
+            sections.append(replace(section, crc=zlib.crc32(data)))
         header = replace(self._header, sections=tuple(sections))
-        _write(self._fd, memoryview(encode_header(header)), 0)
+        _write_at(self._fd, memoryview(encode_header(header)), 0)
         os.fsync(self._fd)
 
     def __enter__(self) -> RowsFile:
@@ -145,21 +151,24 @@ class RowsFile:
         os.close(self._fd)
 
 
-def _write(fd: int, data: memoryview, offset: int) -> None:
+def _write_at(fd: int, data: memoryview, offset: int) -> None:
     while data.nbytes:
         written = os.pwrite(fd, data, offset)
         data, offset = data[written:], offset + written
 
 
-def _rank_of(nodes: NodeStore) -> npt.NDArray[Any] | None:
+def _rank_of(nodes: NodeStore) -> npt.NDArray[np.generic] | None:
     """The table by which files in the stored order of some nodes are read by the user's ids."""
-    found: npt.NDArray[Any] | None
-    found = None if nodes._order is None else nodes._order._view("node_rank")
-    return found
+    if nodes._order is None:
+        return None
+    rank: npt.NDArray[np.generic] = nodes._order._view("node_rank")
+    return rank
 
 
 @contextmanager
-def working_folder(target: Path, options: dict[str, Any], resume: bool | None) -> Iterator[Folder]:
+def working_folder(
+    target: Path, options: dict[str, object], resume: bool | None
+) -> Iterator[Folder]:
     """The folder beside the result, which stays if the inference is interrupted.
 
     Raises
@@ -196,7 +205,8 @@ def working_folder(target: Path, options: dict[str, Any], resume: bool | None) -
                     f"resume=False begins anew"
                 )
         else:
-            _empty(path)
+            for file in path.iterdir():
+                file.unlink()
         try:
             yield folder
         except BaseException:
@@ -206,8 +216,3 @@ def working_folder(target: Path, options: dict[str, Any], resume: bool | None) -
         shutil.rmtree(path)
     finally:
         os.close(descriptor)
-
-
-def _empty(path: Path) -> None:
-    for each in path.iterdir():
-        each.unlink()

@@ -22,7 +22,9 @@ from torch.nn.modules.module import (
 
 from graphzero.training.graphsage import GraphSAGE, MeanOfNeighbors
 
-Layer = Callable[[Any], Any]
+# A mini-batch, whose attributes depend on the dataset.
+Batch = Any
+Layer = Callable[[Batch], object]
 
 DEGREE = "in_degree"  # the node attribute with the incoming edges of each node, self-loops left out
 _WRITE_LAYERS = """give a list with a function for each layer, which returns a row for each seed:
@@ -34,7 +36,7 @@ _WRITE_LAYERS = """give a list with a function for each layer, which returns a r
 call model.eval() before, and give edge attributes that they use as gather=["x", "edge_attr"]"""
 
 
-def layers_of(model: Any) -> tuple[list[Layer], bool]:
+def layers_of(model: object) -> tuple[list[Layer], bool]:
     """The layers of a model, and whether they need the attribute `DEGREE`.
 
     Parameters
@@ -50,29 +52,36 @@ def layers_of(model: Any) -> tuple[list[Layer], bool]:
         If its result is not that of its last layer.
     """
     if isinstance(model, GraphSAGE):
-        return [partial(_own_layer, model, i) for i in range(len(model.layers))], False
+        return [partial(_graphsage_layer, model, i) for i in range(len(model.layers))], False
     if hasattr(model, "inference_per_layer") and hasattr(model, "convs"):
-        if model.jk_mode not in (None, "last"):
-            raise ValueError(
-                f"jk={model.jk_mode!r} needs the rows of all layers at once: {_WRITE_LAYERS}"
-            )
-        normalised = [type(conv).__name__ == "GCNConv" for conv in model.convs]
-        steps = [_pyg_gcn_layer if each else _pyg_layer for each in normalised]
-        for conv, is_gcn in zip(model.convs, normalised, strict=True):
-            if is_gcn and (conv.improved or not conv.normalize or not conv.add_self_loops):
-                raise ValueError(f"{conv} is a GCNConv of other options: {_WRITE_LAYERS}")
-            if getattr(conv, "edge_dim", None) is not None:
-                raise ValueError(f"{conv} has edge_dim, but no edge_attr here: {_WRITE_LAYERS}")
-        return [partial(step, model, i) for i, step in enumerate(steps)], any(normalised)
+        return _layers_of_pyg(model)
     if isinstance(model, Sequence) and model and all(map(callable, model)):
         return list(model), False
     raise TypeError(f"the layers of {type(model).__name__} are not known: {_WRITE_LAYERS}")
 
 
+def _layers_of_pyg(model: Any) -> tuple[list[Layer], bool]:
+    if model.jk_mode not in (None, "last"):
+        raise ValueError(
+            f"jk={model.jk_mode!r} needs the rows of all layers at once: {_WRITE_LAYERS}"
+        )
+    layers: list[Layer] = []
+    needs_degrees = False
+    for i, conv in enumerate(model.convs):
+        is_gcn = type(conv).__name__ == "GCNConv"
+        if is_gcn and (conv.improved or not conv.normalize or not conv.add_self_loops):
+            raise ValueError(f"{conv} is a GCNConv of other options: {_WRITE_LAYERS}")
+        if getattr(conv, "edge_dim", None) is not None:
+            raise ValueError(f"{conv} has edge_dim, but no edge_attr here: {_WRITE_LAYERS}")
+        layers.append(partial(_pyg_gcn_layer if is_gcn else _pyg_layer, model, i))
+        needs_degrees |= is_gcn
+    return layers, needs_degrees
+
+
 @contextmanager
 def evaluating(models: Sequence[nn.Module]) -> Iterator[None]:
     """Has modules in evaluation mode, without gradients; afterwards they are as before."""
-    modules = {module: module.training for each in models for module in each.modules()}
+    modules = {module: module.training for model in models for module in model.modules()}
     try:
         for module in modules:
             module.training = False
@@ -83,18 +92,18 @@ def evaluating(models: Sequence[nn.Module]) -> Iterator[None]:
             module.training = training
 
 
-def _own_layer(model: GraphSAGE, i: int, batch: Any) -> Tensor:
+def _graphsage_layer(model: GraphSAGE, i: int, batch: Batch) -> Tensor:
     edge_index = batch.edge_index[:, : batch.num_sampled_edges[0]]  # those of the seeds
     x: Tensor = batch.x.reshape(len(batch.x), -1).float()
     x = model.layers[i](x, edge_index, batch.batch_size)
     return x.relu() if i < len(model.layers) - 1 else x
 
 
-def _pyg_layer(model: Any, i: int, batch: Any) -> Any:
+def _pyg_layer(model: Any, i: int, batch: Batch) -> object:
     return model.inference_per_layer(i, batch.x, batch.edge_index, batch.batch_size)
 
 
-def _pyg_gcn_layer(model: Any, i: int, batch: Any) -> Any:
+def _pyg_gcn_layer(model: Any, i: int, batch: Batch) -> object:
     """A layer with a GCNConv, whose weights depend on the degrees of both ends of an edge.
 
     In a mini-batch the sources have few of their edges, so the degrees are an attribute. The term
@@ -107,13 +116,13 @@ def _pyg_gcn_layer(model: Any, i: int, batch: Any) -> Any:
     weighted = copy(conv)
     weighted.normalize = False
     of_neighbors = weighted(x, edge_index, scale[edge_index].prod(0))[: batch.batch_size]
-    own = scale[: batch.batch_size, None] ** 2 * conv.lin(x[: batch.batch_size])
+    of_node = scale[: batch.batch_size, None] ** 2 * conv.lin(x[: batch.batch_size])
     rest = copy(model)  # with a layer that is done, and what follows it
-    rest._modules = {**model._modules, "convs": [lambda *_: of_neighbors + own] * (i + 1)}
+    rest._modules = {**model._modules, "convs": [lambda *_: of_neighbors + of_node] * (i + 1)}
     return rest.inference_per_layer(i, x, edge_index, batch.batch_size)
 
 
-def rows_of(layer: Layer, batch: Any, kind: str, what: str) -> Tensor | None:
+def rows_of(layer: Layer, batch: Batch, node_type: str, name: str) -> Tensor | None:
     """What a layer returns for the seeds of a mini-batch, (batch_size,) or (batch_size, width).
 
     In a typed graph it may return a dictionary by node type; None if it has no rows for this one.
@@ -124,28 +133,28 @@ def rows_of(layer: Layer, batch: Any, kind: str, what: str) -> Tensor | None:
         If these are no rows of the seeds.
     """
     is_typed = not hasattr(batch, "edge_index")
-    seeds = batch[kind] if is_typed else batch
-    found = layer(batch)
-    if isinstance(found, dict):
-        found = found.get(kind)
-    if found is None and is_typed:
+    seeds = batch[node_type] if is_typed else batch
+    rows = layer(batch)
+    if isinstance(rows, dict):
+        rows = rows.get(node_type)
+    if rows is None and is_typed:
         return None
     counts = (seeds.batch_size, len(seeds.n_id))
-    if not isinstance(found, Tensor) or found.dim() not in (1, 2) or len(found) not in counts:
-        shown = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
+    if not isinstance(rows, Tensor) or rows.dim() not in (1, 2) or len(rows) not in counts:
+        shown = list(rows.shape) if isinstance(rows, Tensor) else type(rows).__name__
+        of_type = f" of type {node_type!r}" if node_type else ""
         raise ValueError(
-            f"{what} must return a row for each seed of a batch, (batch_size, width), or for each "
-            f"of its nodes{f' of type {kind!r}' if kind else ''}: here for {counts[0]} seeds or "
-            f"{counts[1]} nodes, not {shown}"
+            f"{name} must return a row for each seed of a batch, (batch_size, width), or for each "
+            f"of its nodes{of_type}: here for {counts[0]} seeds or {counts[1]} nodes, not {shown}"
         )
-    return found[: seeds.batch_size]
+    return rows[: seeds.batch_size]
 
 
 def norm_over_nodes(run: Callable[[], object]) -> str | None:
     """The first norm in a layer that gives rows other values without some of the others, if any."""
     norms: list[str] = []
 
-    def compare(module: nn.Module, inputs: tuple[Any, ...], out: Any) -> None:
+    def compare(module: nn.Module, inputs: tuple[Tensor, ...], out: object) -> None:
         if "Norm" in type(module).__name__ and len(inputs) == 1 and isinstance(out, Tensor):
             half = module.forward(inputs[0][::2])
             if not torch.allclose(half, out[::2], rtol=1e-3, atol=1e-5, equal_nan=True):
@@ -174,34 +183,33 @@ class Pieces:
         For messages: the node and its number of neighbours.
     """
 
-    def __init__(self, run: Callable[[Any], Tensor | None], what: str) -> None:
+    def __init__(self, run: Callable[[Batch], Tensor | None], what: str) -> None:
         self._run, self._what = run, what
         self._totals: list[_Total] = []  # of each aggregation in the layer, in their order
         self._calls = 0
         self._attention: Tensor | None = None
         self._pieces = 0
 
-    def run(self, batch: Any) -> Tensor | None:
+    def run(self, batch: Batch) -> Tensor | None:
         """The row as far as it is known after this piece; that of the last one is the result."""
         self._calls = 0
         hooked: set[int] = set()
         with ExitStack() as stack:
 
-            def hook(module: nn.Module, *_: Any) -> None:
+            def hook(module: Any, _: object) -> None:
                 if id(module) in hooked:
                     return
-                handles: list[Any] = []
                 if isinstance(module, MeanOfNeighbors):
-                    handles = [module.register_forward_hook(self._combine_own)]
+                    handles = [module.register_forward_hook(self._combine_graphsage)]
                 elif hasattr(module, "aggr_module"):
                     self._check(module)
-                    of_pyg: Any = module
                     handles = [
-                        of_pyg.register_aggregate_forward_hook(self._combine),
-                        of_pyg.register_edge_update_forward_hook(self._attend),
+                        module.register_aggregate_forward_hook(self._combine),
+                        module.register_edge_update_forward_hook(self._attend),
                     ]
-                if handles:
-                    hooked.add(id(module))
+                else:
+                    return
+                hooked.add(id(module))
                 for handle in handles:
                     stack.callback(handle.remove)
 
@@ -215,13 +223,13 @@ class Pieces:
     def _check(self, module: Any) -> None:
         name = type(module).__name__
         names = module.inspector.get_param_names("message")
-        of_group = {"index", "ptr", "dim_size", "size_i"} & set(names)
+        needs_group = {"index", "ptr", "dim_size", "size_i"} & set(names)
         reduce = type(module.aggr_module).__name__
-        base: Any = next(each for each in type(module).__mro__ if each.__name__ == "MessagePassing")
+        bases: dict[str, Any] = {base.__name__: base for base in type(module).__mro__}
         if (
-            base.aggregate is not type(module).aggregate
+            bases["MessagePassing"].aggregate is not type(module).aggregate
             or reduce not in _REDUCTIONS
-            or of_group
+            or needs_group
             or (module.inspector.implements("edge_update") and name != "GATConv")
         ):
             raise ValueError(
@@ -229,12 +237,14 @@ class Pieces:
                 f"{_MORE_MEMORY}"
             )
 
-    def _combine(self, module: Any, inputs: Any, out: Tensor) -> Tensor:
+    def _combine(self, module: Any, inputs: Sequence[Any], out: Tensor) -> Tensor:
         """The aggregate of the seed over this piece and those before it."""
         reduction, dim = type(module.aggr_module).__name__, module.node_dim
         return self._total(reduction, out, dim, inputs[-1]["index"])
 
-    def _combine_own(self, _: Any, inputs: Any, out: Tensor) -> Tensor:
+    def _combine_graphsage(
+        self, module: nn.Module, inputs: tuple[Tensor, Tensor, int], out: Tensor
+    ) -> Tensor:
         return self._total("MeanAggregation", out, 0, inputs[1][1])
 
     def _total(self, reduction: str, out: Tensor, dim: int, target: Tensor) -> Tensor:
@@ -250,17 +260,19 @@ class Pieces:
         out.select(dim, 0).copy_(total.value)
         return out
 
-    def _attend(self, module: Any, inputs: Any, out: Tensor) -> Tensor:
+    def _attend(self, module: Any, inputs: Sequence[Any], out: Tensor) -> Tensor:
         """The attention of each edge to the seed, not yet normalised."""
-        edge_index, _, given = inputs
+        edge_index, _, arguments = inputs
         source, target = edge_index
-        if "alpha" in given:  # PyG calls hooks with this where it could not compile the module
-            of_source, of_target = given["alpha"]
-            given = {**given, "alpha_j": of_source[source]}
-            given["alpha_i"] = None if of_target is None else of_target[target]
-        if given.get("edge_attr") is not None and module.lin_edge is not None:
+        if "alpha" in arguments:  # PyG calls hooks with this where it could not compile the module
+            alpha_source, alpha_target = arguments["alpha"]
+            of_source = alpha_source[source]
+            of_target = None if alpha_target is None else alpha_target[target]
+        else:
+            of_source, of_target = arguments["alpha_j"], arguments["alpha_i"]
+        if arguments.get("edge_attr") is not None and module.lin_edge is not None:
             raise ValueError(f"{self._what}, and GATConv has edge_attr: {_MORE_MEMORY}")
-        logits = given["alpha_j"] + (0 if given["alpha_i"] is None else given["alpha_i"])
+        logits = of_source if of_target is None else of_source + of_target
         logits = nn.functional.leaky_relu(logits, module.negative_slope)
         of_seed = target == 0
         if self._pieces and module.add_self_loops:  # it adds one in every piece
@@ -300,10 +312,9 @@ class _Total:
         elif weight is not None:
             assert self._weight is not None
             both = torch.logaddexp(self._weight, weight)
-            old, new = (
-                (each - both).exp().nan_to_num(0)[:, None] for each in (self._weight, weight)
-            )
-            self._sum, self._weight = self._sum * old + value * new, both
+            before = (self._weight - both).exp().nan_to_num(0)[:, None]
+            after = (weight - both).exp().nan_to_num(0)[:, None]
+            self._sum, self._weight = self._sum * before + value * after, both
         elif self._count == 0:
             self._sum, self._count = value.clone(), count
         elif self._reduction == "MeanAggregation":

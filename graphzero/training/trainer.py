@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -18,14 +20,14 @@ from tqdm.auto import tqdm
 
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import IdArray
-from graphzero.loader.mini_batch import Collate, MiniBatch
+from graphzero.loader.mini_batch import Collate, MiniBatch, SampledBatch
 from graphzero.loader.neighbor_dataset import NeighborDataset
+from graphzero.loader.stats import watch
 from graphzero.packs.packing import PackedDataset
 from graphzero.report.readings import memory_report
 from graphzero.store.format import dtype_name
 from graphzero.store.free_memory import available_memory
 from graphzero.training.graphsage import GraphSAGE, device_of
-from graphzero.training.interrupts import Interrupts, ignore_interrupts, start
 from graphzero.training.train_options import TrainOptions
 from graphzero.training.train_report import EpochReport, SplitReport, TrainReport
 from graphzero.units import format_bytes
@@ -115,6 +117,62 @@ def _check_memory(model_on_meta: GraphSAGE, num_classes: int, hidden: int) -> No
         )
 
 
+# --- Ctrl-C, which is honoured between two batches, and only by the main process
+
+
+class Interrupts:
+    """Requests to stop, by SIGINT.
+
+    A request is honoured where `check` is called. If another one comes first, perhaps because
+    a batch takes long, that one is honoured at once.
+    """
+
+    pending = False
+
+    def check(self) -> None:
+        """Raises `KeyboardInterrupt` if one is requested."""
+        if self.pending:
+            self.pending = False
+            raise KeyboardInterrupt
+
+    def _request(self, signum: int, frame: FrameType | None) -> None:
+        self.check()
+        self.pending = True
+
+    @contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Takes the place of Python's own SIGINT handler; any other handler stays."""
+        installed = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        try:
+            if installed:
+                signal.signal(signal.SIGINT, self._request)
+        except ValueError:  # not in the main thread, where no signal arrives
+            installed = False
+        try:
+            yield
+        finally:
+            if installed:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def start(loader: DataLoader[SampledBatch]) -> Iterator[MiniBatch]:
+    """Begins a pass over a loader; its workers do not get SIGINT while they start.
+
+    A terminal sends SIGINT to the workers as well. It would end them, with a traceback each, before
+    they deliver the batch that the training waits for.
+    """
+    earlier = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # workers inherit the mask
+    try:
+        return iter(watch(loader))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
+
+
+def ignore_interrupts(worker: int) -> None:
+    """The ``worker_init_fn``: for workers that a server forks, which inherit its signal mask."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 # --- the loop
 
 
@@ -150,6 +208,15 @@ class _Weights:
         if validation.accuracy != self.validation.accuracy:
             return validation.accuracy > self.validation.accuracy
         return validation.loss < self.validation.loss
+
+
+@dataclass(frozen=True)
+class _Epochs:
+    """The epochs that ran to their end, and the best weights."""
+
+    reports: list[EpochReport]
+    best: _Weights
+    is_interrupted: bool
 
 
 class Trainer:
@@ -203,7 +270,7 @@ class Trainer:
             self.model.parameters(), lr=options.lr, weight_decay=options.weight_decay
         )
         self.loader = self._load(self.batches, persistent=True)
-        self.val_loader: DataLoader[Any] | None = None
+        self.val_loader: DataLoader[SampledBatch] | None = None
         if "val" in splits:
             self.val_loader = self._load(self._sample(splits["val"]), persistent=True)
 
@@ -232,7 +299,9 @@ class Trainer:
         model = GraphSAGE(in_dim, hidden, self.num_classes, num_layers, dropout=dropout)
         return model.to(self.device)
 
-    def _load(self, batches: NeighborDataset, *, persistent: bool = False) -> DataLoader[Any]:
+    def _load(
+        self, batches: NeighborDataset, *, persistent: bool = False
+    ) -> DataLoader[SampledBatch]:
         """A DataLoader of batches; persistent workers stay between passes."""
         collate: Any = Collate(self.ds)  # torch's type names lists of samples only
         return DataLoader(
@@ -247,7 +316,7 @@ class Trainer:
             generator=torch.Generator(),
         )
 
-    def train_epoch(self, epoch: int, bar: tqdm[Any]) -> EpochReport:
+    def train_epoch(self, epoch: int, advance: Callable[[], object]) -> EpochReport:
         """One pass of training; the report has no validation accuracy yet."""
         self.model.train()
         self.batches.set_epoch(epoch - 1)
@@ -271,7 +340,7 @@ class Trainer:
             num_batches += 1
             waited += batch.stats.disk
             io = batch.stats.io
-            bar.update()
+            advance()
             del batch, scores, labels, loss  # so that the next batch can use their memory
             self.interrupts.check()
             requested = time.perf_counter()
@@ -304,10 +373,10 @@ class Trainer:
         return self._evaluate(self._load(self._sample(seeds)))
 
     @torch.no_grad()
-    def _evaluate(self, loader: DataLoader[Any]) -> SplitReport:
+    def _evaluate(self, loader: DataLoader[SampledBatch]) -> SplitReport:
         self.model.eval()
-        batches: Any = loader.dataset
-        batches.set_epoch(0)  # else each evaluation would draw other neighbours
+        assert isinstance(loader.dataset, NeighborDataset)
+        loader.dataset.set_epoch(0)  # else each evaluation would draw other neighbours
         num_correct, loss_sum = 0, 0.0
         class_counts = torch.zeros(self.num_classes, dtype=torch.int64)
         for batch in start(loader):
@@ -325,8 +394,38 @@ class Trainer:
             loss=loss_sum / num_nodes,
         )
 
-    def weights(self, epoch: int, validation: SplitReport | None) -> _Weights:
-        """A copy of the weights as they are now: the training goes on with its own."""
+    def train_epochs(self, progress: bool, on_epoch: Callable[[EpochReport], object]) -> _Epochs:
+        """All epochs, or those until Ctrl-C.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            Before the first epoch has ended.
+        """
+        reports: list[EpochReport] = []
+        best: _Weights | None = None
+        is_interrupted = False
+        total = self.options.epochs * len(self.batches)
+        with tqdm(total=total, unit=" batches", disable=not progress) as bar:
+            try:
+                for epoch in range(1, self.options.epochs + 1):
+                    bar.set_description(f"epoch {epoch}/{self.options.epochs}")
+                    report = self.train_epoch(epoch, bar.update)
+                    validation = self.validate()
+                    if validation is not None:
+                        report = replace(report, val_accuracy=validation.accuracy)
+                    reports.append(report)
+                    if best is None or best.are_worse_than(validation):
+                        best = self._copy_weights(epoch, validation)
+                    on_epoch(report)
+            except KeyboardInterrupt:
+                is_interrupted = True
+        if best is None:
+            raise KeyboardInterrupt("interrupted before the first epoch ended")
+        return _Epochs(reports, best, is_interrupted)
+
+    def _copy_weights(self, epoch: int, validation: SplitReport | None) -> _Weights:
+        """The weights as they are now: the training goes on with its own."""
         state = self.model.state_dict()
         copies = {name: values.detach().to("cpu", copy=True) for name, values in state.items()}
         return _Weights(epoch, copies, validation)
@@ -395,30 +494,11 @@ def train(
             device=device,
             interrupts=interrupts,
         )
-        epochs: list[EpochReport] = []
-        best: _Weights | None = None
-        training_interrupted = False
-        total = options.epochs * len(trainer.batches)
-        with tqdm(total=total, unit=" batches", disable=not progress) as bar:
-            try:
-                for epoch in range(1, options.epochs + 1):
-                    bar.set_description(f"epoch {epoch}/{options.epochs}")
-                    report = trainer.train_epoch(epoch, bar)
-                    validation = trainer.validate()
-                    if validation is not None:
-                        report = replace(report, val_accuracy=validation.accuracy)
-                    epochs.append(report)
-                    if best is None or best.are_worse_than(validation):
-                        best = trainer.weights(epoch, validation)
-                    on_epoch(report)
-            except KeyboardInterrupt:
-                training_interrupted = True
-        if best is None:
-            raise KeyboardInterrupt("interrupted before the first epoch ended")
+        epochs = trainer.train_epochs(progress, on_epoch)
         memory = memory_report(trainer.batches)  # while the workers still exist
-        if training_interrupted:
-            on_interrupt(epochs[-1])
-        trainer.model.load_state_dict(best.state_dict)
+        if epochs.is_interrupted:
+            on_interrupt(epochs.reports[-1])
+        trainer.model.load_state_dict(epochs.best.state_dict)
         split_reports: dict[str, SplitReport] = {}
         evaluation_interrupted = False
         try:
@@ -427,14 +507,14 @@ def train(
         except KeyboardInterrupt:
             evaluation_interrupted = True
     return TrainReport(
-        epochs=tuple(epochs),
-        best_epoch=best.epoch,
+        epochs=tuple(epochs.reports),
+        best_epoch=epochs.best.epoch,
         splits=split_reports,
         num_classes=num_classes,
         num_parameters=sum(parameter.numel() for parameter in trainer.model.parameters()),
         device=str(device),
         memory=memory,
-        io=epochs[-1].io,
-        interrupted=training_interrupted or evaluation_interrupted or interrupts.pending,
+        io=epochs.reports[-1].io,
+        interrupted=epochs.is_interrupted or evaluation_interrupted or interrupts.pending,
         evaluation_interrupted=evaluation_interrupted,
     )
