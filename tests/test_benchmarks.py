@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import graphzero as gz
-from graphzero import _core
 from graphzero.report import tune as tune_module
 from graphzero.report.tune import Trial
 
@@ -21,7 +20,6 @@ sys.path.append(str(Path(__file__).parents[1]))
 from benchmarks import (
     build,
     compare,
-    disk_probe,
     growth,
     inference,
     ordering,
@@ -124,23 +122,6 @@ def test_growth(tmp_path, limited):
 def test_papers100m(tmp_path, limited):
     found = run_tiny(papers100m.main, "--quick", tmp_path)
     assert [name.split()[0] for name in found["done"]] == ["edges", "rows", "train", "count"] * 2
-
-
-def test_disk_probe(tmp_path, monkeypatch, capsys):
-    file = tmp_path / "can"
-    file.write_bytes(bytes(1 << 16))
-    if _core.probe_disk(file, depth=1, seconds=0.01, engine="pread") is None:
-        pytest.skip("the temporary folder's file system has no reads past the page cache")
-    answer = json.dumps({"jobs": [{"usr_cpu": 5, "sys_cpu": 45, "read": {"iops": 1000.0}}]})
-    (tmp_path / "fio").write_text(f"#!/bin/sh\necho '{answer}'\n")
-    (tmp_path / "fio").chmod(0o755)
-    words = "--runs 2 --seconds 0.02 --blocks 4096 --depths 1 128"
-    arguments = [*words.split(), "--file", str(file), "--json", str(tmp_path / "out")]
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert disk_probe.main(arguments) == 0
-    results = json.loads((tmp_path / "out").read_text())["results"]
-    assert all(one["rates"]["fio"]["median"] == 1000.0 for one in results)
-    assert "probe by threads" in capsys.readouterr().out
 
 
 def test_prefetch_sweep(tmp_path, monkeypatch):

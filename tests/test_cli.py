@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import json
 import os
@@ -66,6 +65,7 @@ def test_help_explains_and_gives_examples(words, capfd):
         (["build", "d", "--edges", "e", "--coalesce", "a=sum,a=min"], "has a name twice"),
         (["build", "d", "--edges", "e", "--header", "--no-header"], "--no-header: is given twice"),
         (["report", "--html", "a", "r.json", "--html", "b"], "--html: is given twice"),
+        (["set", "d", "--split", "a=b", "--split", "a=c"], "'a' is given twice"),
         (["info", "d", "odd\x1b[2J\nfile"], r"unrecognized arguments: odd\x1b[2J\nfile"),
     ],
 )
@@ -94,48 +94,6 @@ def test_options_of_reading_are_a_prefetch(command):
 
 
 # --- options that are given more than once
-
-OPTIONS = [
-    pytest.param(command, action, id=f"{command} {action.option_strings[0]}")
-    for command in _COMMANDS
-    for action in make_parser()._subparsers._group_actions[0].choices[command]._actions
-    if action.option_strings and action.nargs != 0
-]
-REPEATED = {
-    *("build --edges", "build --split", "build --edge-attr", "append --edges", "append --node"),
-    *("set --attribute", "set --split", "set --drop-attribute", "set --drop-split"),
-    "report --dataset",
-}
-
-
-def valid(action):
-    """A value that an option takes."""
-    for value in action.choices or ("1", "a=b", "none", "p.npz"):
-        try:
-            (action.type or str)(value)
-        except (ValueError, argparse.ArgumentTypeError):
-            continue
-        return value
-    raise AssertionError(action)
-
-
-@pytest.mark.parametrize(("command", "action"), OPTIONS)
-def test_no_value_of_a_repeated_option_is_dropped(command, action, capfd):
-    option = action.option_strings[0]
-    parser = make_parser()._subparsers._group_actions[0].choices[command]
-    for positional in parser._get_positional_actions():
-        positional.nargs = "*"
-    for other in (*parser._actions, *parser._mutually_exclusive_groups):
-        other.required = False
-    values = [valid(action), "c=d" if valid(action) == "a=b" else valid(action)]
-    words = [word for value in values for word in (option, value)]
-    if f"{command} {option}" in REPEATED:
-        assert len(getattr(parser.parse_args(words), action.dest)) == 2
-    if f"{command} {option}" not in REPEATED or "=" in action.metavar:
-        with pytest.raises(SystemExit) as done:
-            parser.parse_args([*words, *words])
-        assert done.value.code == 2
-        assert f"error: argument {option}" in capfd.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -500,12 +458,3 @@ def test_the_exit_code_is_that_of_the_command(inputs, data, words):
 def test_what_would_be_printed_goes_nowhere_else(tmp_path):
     done = shell("$GZ report -- echo from the command 2>&-", tmp_path)
     assert (done.returncode, done.stdout) == (0, "from the command\n")
-
-
-def test_a_command_that_is_recorded_starts_without_the_same_streams(tmp_path):
-    (tmp_path / "program.py").write_text("import sys; sys.exit(3 if sys.stdout is None else 4)")
-    done = shell(f"$GZ report --json r.json -- {sys.executable} program.py >&-", tmp_path)
-    assert done.returncode == 3
-    assert "verdict" in done.stderr
-    assert "Error" not in done.stderr
-    assert json.loads((tmp_path / "r.json").read_text())["version"]

@@ -294,12 +294,6 @@ def test_what_costs_much_is_done_seldom(source, begin):
     assert source.cpu < 0.6
 
 
-def test_it_ends_with_the_process(source, begin):
-    source.living = []
-    recorder = begin(10**9)  # returns
-    assert len(recorder.recording(is_last=True).readings) == 3  # one of its end
-
-
 def test_a_reading_that_fails_ends_nothing_and_is_said(source, begin):
     recorder = begin(1)
     source.failure, source.waits = OSError("no such luck"), 3

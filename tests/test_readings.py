@@ -26,7 +26,6 @@ from graphzero.report.readings import (
     device_bytes,
     machine_of,
     mapped_files,
-    mount_of,
     read_environment,
     read_files,
     read_group,
@@ -281,30 +280,24 @@ def test_files_that_processes_have_mapped(tmp_path):
 # --- disks
 
 
-def test_the_device_below_a_mount_counts(tmp_path, monkeypatch):
+def test_the_device_below_the_innermost_mount_counts(tmp_path, monkeypatch):
     (tmp_path / "mapper").symlink_to(tmp_path / "sda1")
-    mount = SimpleNamespace(device=str(tmp_path / "mapper"), mountpoint="/", fstype="ext4")
+    mounts = [("/", "xfs", "/dev/sdb1"), (str(tmp_path), "xfs", "/dev/sdc1")]
+    mounts.append((str(tmp_path), "ext4", str(tmp_path / "mapper")))  # the later of two
+    mounts.append((str(tmp_path)[:-1], "no", "/dev/sdd1"))
+    shown = [SimpleNamespace(mountpoint=m, fstype=kind, device=disk) for m, kind, disk in mounts]
     counters = {"sda1": SimpleNamespace(read_bytes=2048)}
     monkeypatch.setattr(psutil, "disk_io_counters", lambda **_: counters)
-    monkeypatch.setattr(psutil, "disk_partitions", lambda **_: [mount])
+    monkeypatch.setattr(psutil, "disk_partitions", lambda **_: shown)
     readings._device_of.cache_clear()
     try:
         assert device_bytes(tmp_path) == 2048
-        assert machine_of(tmp_path)["disk"] == mount.device
+        machine = machine_of(tmp_path)
+        assert (machine["disk"], machine["file_system"]) == (str(tmp_path / "mapper"), "ext4")
         counters.clear()
         assert device_bytes(tmp_path) is None
     finally:
         readings._device_of.cache_clear()
-
-
-def test_the_innermost_mount_counts(monkeypatch):
-    mounts = [("/", "ext4"), ("/usr", "xfs"), ("/usr", "btrfs"), ("/us", "no")]
-    found = [SimpleNamespace(device="", mountpoint=point, fstype=kind) for point, kind in mounts]
-    monkeypatch.setattr(psutil, "disk_partitions", lambda **_: found)
-    assert mount_of("/usr/anything").file_system == "btrfs"  # the later of two at one place
-    assert mount_of("/x").file_system == "ext4"
-    del found[0]
-    assert mount_of("/") is None
 
 
 def test_the_environment_is_the_machine_and_the_versions(tmp_path):
@@ -312,7 +305,6 @@ def test_the_environment_is_the_machine_and_the_versions(tmp_path):
     assert machine_of(tmp_path).items() <= environment.items()
     assert environment["cpu"]
     assert 1 <= environment["cores"] <= psutil.cpu_count()
-    assert environment["file_system"] == mount_of(tmp_path).file_system
     assert environment["system"].split()[0] in ("Linux", "Darwin")
     assert environment["python"] == sys.version.split()[0]
     assert set(environment) >= {"numpy", "torch"}

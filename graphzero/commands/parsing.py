@@ -7,7 +7,8 @@ import math
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
@@ -31,9 +32,9 @@ _STORED = {
 }
 
 
-def _require_first(action: argparse.Action, namespace: argparse.Namespace) -> None:
+def _require_first(action: argparse.Action, args: Namespace) -> None:
     """Refuses an option that a command line has twice: the last would hold without a word."""
-    names = vars(namespace).setdefault("single_options", set())
+    names = vars(args).setdefault("single_options", set())
     if action.option_strings and action.dest in names:
         raise argparse.ArgumentError(action, "is given twice: leave one of them out")
     names.add(action.dest)
@@ -42,44 +43,30 @@ def _require_first(action: argparse.Action, namespace: argparse.Namespace) -> No
 class _Single(argparse.Action):
     """Stores the only value of an option."""
 
-    def __call__(
-        self,
-        parser: object,
-        namespace: argparse.Namespace,
-        values: object,
-        option_string: object = "",
-    ) -> None:
-        _require_first(self, namespace)
-        setattr(namespace, self.dest, values)
+    def __call__(self, parser: object, args: Namespace, value: object, name: object = "") -> None:
+        _require_first(self, args)
+        setattr(args, self.dest, value)
 
 
 class Switch(argparse.BooleanOptionalAction):
     """The only ``--name`` or ``--no-name``."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[object] | None,
-        option_string: str | None = None,
-    ) -> None:
+    def __call__(self, parser: Any, args: Namespace, value: Any, name: str | None = None) -> None:
         """Stores whether it is the first."""
-        _require_first(self, namespace)
-        super().__call__(parser, namespace, values, option_string)
+        _require_first(self, args)
+        super().__call__(parser, args, value, name)
 
 
 class NamedValues(argparse.Action):
     """Collects names and values of a repeated option, each name once."""
 
-    def __call__(
-        self, parser: object, namespace: argparse.Namespace, values: Any, option_string: object = ""
-    ) -> None:
+    def __call__(self, parser: object, args: Namespace, pair: Any, option: object = "") -> None:
         """Adds a pair to those that stand before it."""
-        name, value = values
-        pairs = getattr(namespace, self.dest)
+        name, value = pair
+        pairs = getattr(args, self.dest)
         if name in pairs:
             raise argparse.ArgumentError(self, f"{name!r} is given twice: leave one of them out")
-        setattr(namespace, self.dest, {**pairs, name: value})
+        setattr(args, self.dest, {**pairs, name: value})
 
 
 class Parser(argparse.ArgumentParser):
@@ -223,7 +210,7 @@ def add_prefetch_options(to: OptionGroup, resident: str, memory_limit: str) -> N
     add_option(to, "--memory-limit SIZE", memory_limit)
 
 
-def chosen_prefetch(args: argparse.Namespace) -> Prefetch | None:
+def chosen_prefetch(args: Namespace) -> Prefetch | None:
     """The options of `add_prefetch_options`; None if the command line has none of them."""
     options = {
         "strategy": args.prefetch,
@@ -245,7 +232,7 @@ class OrderOptions(TypedDict):
     progress: bool
 
 
-def order_options(args: argparse.Namespace) -> OrderOptions:
+def order_options(args: Namespace) -> OrderOptions:
     """The values of the options of `add_order_options`."""
     counting = {
         field.name: getattr(args, field.name)
@@ -284,7 +271,7 @@ def print_built(path: str, lines: Iterable[str], started: float, *, order: str =
     print_lines(built, *lines)
 
 
-def shows_progress(args: argparse.Namespace) -> bool:
+def shows_progress(args: Namespace) -> bool:
     """Whether to show progress bars: on a terminal, unless they are switched off."""
     return not (args.quiet or args.no_progress) and sys.stderr.isatty()
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypedDict, runtime_checkable
+from typing import Protocol, TypedDict, runtime_checkable
 
 import psutil
 
@@ -178,8 +178,8 @@ def read_files(paths: Iterable[str | os.PathLike[str]], parts: int = 1) -> tuple
 @lru_cache(maxsize=64)
 def _device_of(path: str) -> str | None:
     """The name of the device below the mount that shows at a path."""
-    mount = mount_of(path)
-    return None if mount is None else os.path.basename(os.path.realpath(mount.device))
+    device, _ = mount_of(path)
+    return None if device is None else os.path.basename(os.path.realpath(device))
 
 
 def device_bytes(path: str | os.PathLike[str]) -> int | None:
@@ -282,12 +282,8 @@ class MemoryReport:
 
 def _sum(figures: Iterable[int | None]) -> int | None:
     """None if one of them is unknown."""
-    total = 0
-    for figure in figures:
-        if figure is None:
-            return None
-        total += figure
-    return total
+    values = list(figures)
+    return None if None in values else sum(value for value in values if value is not None)
 
 
 @runtime_checkable
@@ -352,13 +348,13 @@ class Machine(TypedDict):
 
 def machine_of(folder: str | os.PathLike[str] | None) -> Machine:
     """The machine that this process runs on, with the disk that holds a folder."""
-    mount = None if folder is None else mount_of(folder)
+    disk, file_system = (None, None) if folder is None else mount_of(folder)
     return {
         "cpu": _cpu_name(),
         "cores": available_processors(),
         "memory": psutil.virtual_memory().total,
-        "disk": None if mount is None else mount.device or None,
-        "file_system": None if mount is None else mount.file_system or None,
+        "disk": disk,
+        "file_system": file_system,
     }
 
 
@@ -372,23 +368,14 @@ def _cpu_name() -> str | None:
         return platform.machine() or None
 
 
-class Mount(NamedTuple):
-    """A file system that shows at a folder."""
-
-    device: str
-    file_system: str
-
-
-def mount_of(path: str | os.PathLike[str]) -> Mount | None:
-    """The mount that shows at a path; None if there is none."""
+def mount_of(path: str | os.PathLike[str]) -> tuple[str | None, str | None]:
+    """The device and the file system that show at a path, as far as they are known."""
     place = Path(os.path.realpath(path))
     mounts = psutil.disk_partitions(all=True)
     # a later mount hides an earlier one
     above = [mount for mount in reversed(mounts) if place.is_relative_to(mount.mountpoint)]
-    if not above:
-        return None
-    nearest = max(above, key=lambda mount: len(mount.mountpoint))
-    return Mount(nearest.device, nearest.fstype)
+    nearest = max(above, key=lambda mount: len(mount.mountpoint), default=None)
+    return (nearest.device or None, nearest.fstype or None) if nearest else (None, None)
 
 
 def installed_versions() -> dict[str, str]:
