@@ -9,7 +9,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from functools import partial
@@ -176,6 +176,22 @@ class _RowsWriter(FileWriter):
         super().seal()
 
 
+def _write_epoch(
+    batches: _Packing,
+    epoch: int,
+    writers: Mapping[RowKey, _RowsWriter],
+    advance: Callable[[], object],
+) -> None:
+    """Writes the rows of the mini-batches of an epoch."""
+    batches.set_epoch(epoch)
+    with closing(iter(batches)) as iterator:
+        for sampled in iterator:
+            for key, writer in writers.items():
+                writer.append_batch(sampled.rows[key])
+            advance()
+            del sampled  # its memory is wanted for the next one
+
+
 def pack(
     dataset: Dataset,
     out: str | os.PathLike[str],
@@ -290,13 +306,7 @@ def pack(
                 writers[key] = _RowsWriter(path.with_name(name), info, source.store, num_batches)
                 stack.enter_context(writers[key])
             for epoch in range(first_epoch, first_epoch + epochs):
-                batches.set_epoch(epoch)
-                with closing(iter(batches)) as iterator:
-                    for sampled in iterator:
-                        for key, writer in writers.items():
-                            writer.append_batch(sampled.rows[key])
-                        bar.update(1)
-                        del sampled  # its memory is wanted for the next one
+                _write_epoch(batches, epoch, writers, bar.update)
     except BaseException:
         for name in beside:
             path.with_name(name).unlink(missing_ok=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
-from typing import Protocol, TypedDict, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import psutil
 
@@ -336,18 +336,12 @@ def format_memory(report: MemoryReport) -> str:
 # --- the machine
 
 
-class Machine(TypedDict):
-    """A machine, as far as it decides how fast data is read; None for what is unknown."""
+def machine_of(folder: str | os.PathLike[str] | None) -> dict[str, str | int | None]:
+    """What decides how fast this process reads a folder; None for what is unknown.
 
-    cpu: str | None
-    cores: int  # that this process may use
-    memory: int  # bytes in all
-    disk: str | None  # the device that holds a folder, such as "/dev/sda1"
-    file_system: str | None
-
-
-def machine_of(folder: str | os.PathLike[str] | None) -> Machine:
-    """The machine that this process runs on, with the disk that holds a folder."""
+    The processor's name, cores that this process may use, bytes of memory in all, the device that
+    holds the folder, such as "/dev/sda1", and its file system.
+    """
     disk, file_system = (None, None) if folder is None else mount_of(folder)
     return {
         "cpu": _cpu_name(),

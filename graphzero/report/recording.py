@@ -185,7 +185,7 @@ def read_recording(path: str | os.PathLike[str]) -> Recording:
         content = json.loads(Path(path).read_bytes())
         kind = content["format"], content["version"]
         if kind == (FORMAT, VERSION):
-            return _decode(content["recording"])
+            return _recording_of(content["recording"])
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise FormatError(f"{name} is not a whole recording: {error!r:.200}") from None
     raise FormatError(
@@ -194,20 +194,20 @@ def read_recording(path: str | os.PathLike[str]) -> Recording:
     )
 
 
-def _decode(content: dict[str, Any]) -> Recording:
+def _recording_of(content: dict[str, Any]) -> Recording:
     """The recording that `asdict` and JSON have made plain."""
     recording = Recording(**content)
     epochs = content["epochs"].items()
     return replace(
         recording,
         command=tuple(recording.command),
-        readings=tuple(_decode_reading(reading) for reading in content["readings"]),
+        readings=tuple(_reading_of(reading) for reading in content["readings"]),
         files=tuple(FileReading(**file) for file in content["files"]),
         epochs={int(epoch): BatchTotals(**totals) for epoch, totals in epochs},
     )
 
 
-def _decode_reading(content: dict[str, Any]) -> Reading:
+def _reading_of(content: dict[str, Any]) -> Reading:
     group = content["group"]
     return replace(
         Reading(**content),
