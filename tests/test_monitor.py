@@ -263,18 +263,6 @@ def begin(source):
         each.recording(is_last=True)  # listens no more
 
 
-def test_readings_come_at_the_interval_and_have_all_that_costs_little(source, begin):
-    recorder = begin(10)
-    assert [each.seconds for each in recorder.recording().readings] == [*range(12)]
-    recording = recorder.recording(is_last=True)
-    assert recorder.recording(is_last=True) is recorder.recording() is recording
-    assert source.looks == len(recording.readings) - 1  # not in the first one, which is waited for
-    assert recording.command
-    assert [file.path for file in recording.files] == ["mapped"]
-    assert recording.options == {"io": "a | b"}
-    assert recording.epochs == {0: SOME}
-
-
 def test_a_long_run_keeps_a_bounded_number(begin):
     recording = begin(6_000).recording(is_last=True)
     times = [reading.seconds for reading in recording.readings]

@@ -13,7 +13,7 @@ import pytest
 import graphzero as gz
 from graphzero.store.atomic import StagedFile, write_atomically
 from graphzero.store.manifest import MANIFEST_NAME, finish_renames, read_manifest
-from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file
+from graphzero.store.outputs import Output, check_outputs, replaced_file
 
 EDGES = np.array([[0, 1], [1, 2], [2, 0]])
 ROWS = np.ones((3, 2), np.float32)
@@ -121,13 +121,6 @@ def test_outputs_are_neither_the_same_file_nor_one_that_is_read(tmp_path):
     for output in (real, link):
         with pytest.raises(ValueError, match=f"{output.option} would replace .*, which is read"):
             check_outputs([output], [tmp_path / "other", real.path])
-
-
-def test_files_of_a_dataset_are_those_that_its_manifest_names(tmp_path):
-    with gz.build(tmp_path / "d", EDGES, ROWS, splits={"train": [0]}) as ds:
-        found = files_of_dataset([*ds.paths, tmp_path / "x.npy"])
-    names = {"dataset.json", "graph.gl", "features.gd", "split_train.gd", "x.npy"}
-    assert {path.name for path in found} == names
 
 
 # --- after it

