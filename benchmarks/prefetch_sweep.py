@@ -105,11 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ended_by_signals():
         for folder, limit in itertools.product(options.datasets, options.limits):
             work = Workload(
-                folder,
-                options.fanouts,
-                options.batch_size,
-                split=options.split,
-                node_type=options.node_type,
+                *(folder, options.fanouts, options.batch_size, options.split, options.node_type),
                 num_threads=options.threads,
                 step_ms=options.step_ms,
             )

@@ -73,17 +73,11 @@ def _checked_outputs(args: argparse.Namespace) -> list[Output]:
 
 
 def _run_command(args: argparse.Namespace) -> int:
-    from graphzero.report.monitor import (
-        Batches,
-        Recorder,
-        check_interval,
-        observed_files,
-        write_reports,
-    )
+    from graphzero.report import monitor
     from graphzero.report.summary import summarize
 
-    check_interval(args.interval)  # all of it before anything is run
-    outputs, files = _checked_outputs(args), observed_files(args.dataset)
+    monitor.check_interval(args.interval)  # all of it before anything is run
+    outputs, files = _checked_outputs(args), monitor.observed_files(args.dataset)
     with _passing_signals_on() as start, tempfile.TemporaryDirectory(prefix="graphzero-") as folder:
         prefix = os.path.join(folder, "batches")
         try:
@@ -94,7 +88,8 @@ def _run_command(args: argparse.Namespace) -> int:
             print_lines(f"graphzero: {args.target[0]}: {reason}", file=sys.stderr)
             return _NOT_FOUND if is_missing else _NOT_EXECUTABLE
         try:
-            recorder = Recorder(child.pid, files, Batches(prefix), args.interval)
+            batches = monitor.Batches(prefix)
+            recorder = monitor.Recorder(child.pid, files, batches, args.interval)
             recorder.begin()
             recorder.run(lambda seconds: _wait_for(child, seconds))
         finally:
@@ -102,7 +97,7 @@ def _run_command(args: argparse.Namespace) -> int:
         code = 128 - code if code < 0 else code  # of a signal
         recording = replace(recorder.recording(is_last=True), exit_code=code)
     try:
-        write_reports(outputs, recording)
+        monitor.write_reports(outputs, recording)
     finally:
         with suppress(BrokenPipeError):  # the reader of stderr has gone
             print_lines("", *str(summarize(recording)).split("\n"), file=sys.stderr)
