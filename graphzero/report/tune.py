@@ -157,8 +157,8 @@ class Tuned:
     @property
     def available(self) -> int:
         """Bytes that were available to the trials when they began."""
-        known = [one.available for one in self.trials if one.available is not None]
-        return int(median(known))
+        sizes = [trial.available for trial in self.trials if trial.available is not None]
+        return int(median(sizes))
 
     @property
     def fits(self) -> bool:
