@@ -27,6 +27,7 @@ from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph, SampledNeighbors
 from graphzero.graph.user_input import Sampling
 from graphzero.io.prefetch import Prefetch
+from graphzero.pyg.facade import GraphFacade
 from graphzero.sampling.presample import Presample
 from graphzero.sampling.sampler import NeighborSampler, Subgraph
 from graphzero.store.format import BFLOAT16
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 __version__ = "1.0.0rc1"
 
 open = open_dataset
+Dataset.facade_of = GraphFacade.of_files
 
 # What ``from graphzero import *`` imports: neither names of 0.2, nor what would hide a built-in.
 __all__ = [

@@ -45,7 +45,7 @@ NARROW_MODULES: dict[str, set[str]] = {"pyg.data": LEAVES}
 # (importing module, imported one): the way up that mini-batches have to PyG's types, `to_pyg`.
 REGISTERED = {("loader.mini_batch", "pyg.data")}
 ONLY_IN = {
-    "torch": {"graph.stores", "loader", "pyg", "training", "ray", "ingest.sources.torch_file"},
+    "torch": {"loader", "pyg", "training", "ray", "ingest.sources.torch_file"},
     "pyarrow": {"ingest"},
     "torch_geometric": {"pyg"},
     "lightning": {"pyg"},

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
+import psutil
 import pytest
 
 import graphzero as gz
@@ -206,14 +209,20 @@ def test_edits_in_place_of_what_is_stored_are_an_error_and_copies_are_not(tmp_pa
         data.close()
 
 
-def test_what_was_read_again_and_again_is_not_kept(tmp_path):
+def test_what_is_read_is_kept_up_to_a_tenth_of_the_available_memory(tmp_path, monkeypatch):
     with from_data(make_data(), tmp_path / "store") as data:
-        for _ in range(1000):
-            assert data.y[0] >= 0
-        kept = data.y
-        counts = [len(store.watched._handed_out) for store in data._stores.values()]
-        assert sum(counts) < 10
-        kept[0] = 7
+        labels = data.y
+        assert labels is data["y"] is copy.copy(data).y
+        assert pickle.loads(pickle.dumps(data)).y is not labels
+        monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=12_000))
+        with pytest.warns(UserWarning, match="data.x, 1.2 kB, is not kept.*edits of it are not se"):
+            assert data.x is not data.x
+        assert data.train_mask is data.train_mask
+        data.x.zero_()
+        assert data.x.any()
+        list(NeighborLoader(data, [2], [1]))
+        data.y[0] = 7
+        assert labels[0] == 7
         with pytest.raises(ValueError, match="data.y was edited"):
             list(NeighborLoader(data, [2], [1]))
 

@@ -17,7 +17,7 @@ from graphzero.commands.parsing import add_option, describe_direction
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import EdgeTypeGraph, Graph
-from graphzero.graph.stores import EdgeStore, NodeStore
+from graphzero.graph.nodes_and_edges import EdgeStore, NodeStore
 from graphzero.graph.user_input import NodeTexts
 from graphzero.io.memory import shared_memory_bytes
 from graphzero.packs.pack_file import OPTIONS, Pack

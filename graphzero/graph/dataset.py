@@ -10,10 +10,10 @@ import copy
 import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy.typing as npt
 
@@ -21,16 +21,7 @@ from graphzero import _core
 from graphzero.errors import FormatError, user_line
 from graphzero.graph.features import EdgeRows, FeatureStore, SplitRows, StoredIds
 from graphzero.graph.graph import EdgeTypeGraph, Graph
-from graphzero.graph.stores import (
-    EdgeSplits,
-    EdgeStore,
-    Extras,
-    Named,
-    NodeStore,
-    Splits,
-    edited_error,
-    missing,
-)
+from graphzero.graph.nodes_and_edges import EdgeSplits, EdgeStore, NodeStore, Splits
 from graphzero.graph.user_input import NodeTexts
 from graphzero.store.format import PAGE_BYTES
 from graphzero.store.huge_pages import HugeTopology
@@ -43,25 +34,48 @@ from graphzero.store.manifest import (
     FileEntry,
     Manifest,
     Neighbors,
+    NodeTable,
     SampledBy,
     open_build,
 )
-from graphzero.store.mapped_file import ClosedAtExit
+from graphzero.store.mapped_file import ClosedAtExit, MappedFile
 from graphzero.units import html_table, is_url
 
-_Part = TypeVar("_Part", NodeStore, EdgeStore)
+_Store = TypeVar("_Store", NodeStore, EdgeStore)
+_File = TypeVar("_File", bound=MappedFile)
 
 # Properties of torch_geometric.data.Data that are None where a graph lacks them.
 OF_DATA = frozenset({"edge_weight", "edge_attr", "edge_time", "edge_type", "time", "pos", "face"})
 
 
-_OF_ONE_TYPE = (
-    *("attributes", "sampled_by", "edge_attributes", "edge_index", "edge_splits", "features"),
-    *("graph", "labels", "lookup", "node_ids", "num_classes", "splits"),
-)
+class Facade(Protocol):
+    """What answers PyG's names of a dataset: `graphzero.pyg.facade.GraphFacade`."""
+
+    @property
+    def deleted(self) -> tuple[str, ...]:
+        """Names of what was deleted from this copy of a dataset."""
+
+    @property
+    def unsaved(self) -> dict[str | EdgeType | None, dict[str, object]]:
+        """By type or None, for the whole graph: values by name that no file holds."""
+
+    def __getitem__(self, key: str | EdgeType) -> Any: ...
+
+    def __contains__(self, name: object) -> bool: ...
+
+    def kept(self) -> Mapping[str, object]:
+        """What belongs to the whole graph, by name."""
+
+    def require_unedited(self, names: Collection[str] | None) -> None:
+        """See `Dataset.require_unedited`."""
+
+    def of_copy(
+        self, nodes: Mapping[str, NodeStore], edges: Mapping[EdgeType, EdgeStore]
+    ) -> Facade:
+        """The facade of a copy of the dataset, from which names can be deleted."""
 
 
-def _only(stores: Mapping[Any, _Part]) -> _Part:
+def _only(stores: Mapping[Any, _Store]) -> _Store:
     """The nodes or the edges of a graph without types."""
     if not {NODES, EDGES} & stores.keys():
         raise AttributeError(f"each type has its own: there are {', '.join(map(repr, stores))}")
@@ -76,27 +90,19 @@ def _of_edges(name: str, doc: str) -> Any:
     return property(lambda ds: getattr(_only(ds.edges), name), doc=doc)
 
 
-def _columns(of: str, doc: str) -> Any:
-    def count(ds: Dataset) -> Any:
-        found = {key: store.num_features for key, store in getattr(ds, of).items()}
-        return found if ds.is_typed else next(iter(found.values()))
-
-    return property(count, doc=doc)
-
-
-class Dataset(Named, ClosedAtExit):
+class Dataset(ClosedAtExit):
     """A graph with features, labels and splits of its nodes, or with node types and edge types.
 
     Usually opened by `graphzero.open`; create it yourself for files of a graph without types that
     were not built together.
 
-    It has the names that scripts for PyG read of a graph: ``ds.x``, ``ds.edge_index``,
-    ``ds.train_mask``, ``ds.num_features``, whatever `from_data` was given; with types,
-    ``ds["paper"].x``, ``ds.x_dict`` and ``ds.metadata()``. An attribute is a tensor of all rows,
-    read from disk when it is asked for. ``ds["paper"]`` is a `NodeStore`, ``ds["author", "writes",
-    "paper"]`` an `EdgeStore`; a graph without types has the attributes of its nodes and edges as a
-    whole. ``copy.copy(ds)`` is another view of the same files: what is deleted from it, the batches
-    of its loaders do not have.
+    It answers the names that scripts for PyG read of a graph: ``ds.x``, ``ds.edge_index``,
+    ``ds.train_mask``, ``ds.num_features``, ``ds.keys()``, whatever `from_data` was given; with
+    types, ``ds["paper"].x``, ``ds.x_dict``, ``ds.collect("x")`` and ``ds.metadata()``. An attribute
+    is a tensor of all rows, read from disk when it is asked for. What is not larger than a tenth of
+    the available memory is kept: ``ds.x`` is the same tensor every time, and an edit of it is an
+    error when a loader begins a pass. ``copy.copy(ds)`` is another view of the same files: what is
+    deleted from it, the batches of its loaders do not have.
 
     Parameters
     ----------
@@ -125,9 +131,12 @@ class Dataset(Named, ClosedAtExit):
         If a file does not have one row per node.
     """
 
-    _is_opened = True
-    nodes: dict[str, NodeStore]
-    edges: dict[EdgeType, EdgeStore]
+    # Makes the facade of nodes, edges, and the file of what has no rows; `graphzero` sets it.
+    facade_of: ClassVar[Callable[..., Facade]]
+    _nodes: dict[str, NodeStore]
+    _edges: dict[EdgeType, EdgeStore]
+    _extras: FeatureStore | None = None
+    _facade: Facade | None = None
     _huge: HugeTopology | None = None
     _folder: str | None = None
     _direction_note: str | None = None  # what to warn of, where nobody has chosen the direction
@@ -151,23 +160,30 @@ class Dataset(Named, ClosedAtExit):
             )
         named = {"x": features, "y": labels, **(attributes or {})}
         of_nodes = {name: store for name, store in named.items() if store is not None}
-        nodes = NodeStore(NODES, graph.num_nodes, of_nodes, splits, num_classes, graph)
-        edges = EdgeStore(EDGES, graph, (nodes, nodes), edge_attributes or {}, edge_splits)
-        vars(self).update(nodes={NODES: nodes}, edges={EDGES: edges})
+        nodes = NodeStore(
+            NODES, graph.num_nodes, of_nodes, splits=splits, num_classes=num_classes, order=graph
+        )
+        of_edges = edge_attributes or {}
+        edges = EdgeStore(EDGES, graph, (nodes, nodes), of_edges, splits=edge_splits)
+        self._nodes, self._edges = {NODES: nodes}, {EDGES: edges}
 
     @classmethod
     def of_types(cls, nodes: Iterable[NodeStore], edges: Iterable[EdgeStore]) -> Dataset:
         """The dataset of these node types and edge types."""
         dataset = cls.__new__(cls)
-        by_type = {store.node_type: store for store in nodes}
-        vars(dataset).update(nodes=by_type, edges={store.edge_type: store for store in edges})
+        dataset._nodes = {store.node_type: store for store in nodes}
+        dataset._edges = {store.edge_type: store for store in edges}
         return dataset
 
-    def have_extras(self, extras: Extras) -> None:
-        """Takes what has no row for each node or edge."""
-        vars(self)["extras"] = extras
-        for store in self._stores.values():
-            vars(store)["extras"] = extras
+    @property
+    def nodes(self) -> dict[str, NodeStore]:
+        """The files of the nodes, by node type."""
+        return self._nodes
+
+    @property
+    def edges(self) -> dict[EdgeType, EdgeStore]:
+        """The files of the edges, by edge type."""
+        return self._edges
 
     @property
     def is_typed(self) -> bool:
@@ -202,21 +218,6 @@ class Dataset(Named, ClosedAtExit):
         """(source type, relation, target type) of the edge types."""
         return list(self.edges)
 
-    def __getitem__(self, key: Any) -> Any:
-        """The nodes of a type, or the edges of a type, also by (source type, target type).
-
-        Without types, the attribute of a name.
-        """
-        if isinstance(key, str) and not self.is_typed:
-            return self._attribute(key)
-        if isinstance(key, str):
-            if key not in self.nodes:
-                raise KeyError(f"no node type {key!r}; there are {self.node_types}")
-            return self.nodes[key]
-        if isinstance(key, int | slice):
-            raise TypeError("a stored graph is one graph and no list of them: leave the index out")
-        return self.edges[self.edge_type_of(key)]
-
     def edge_type_of(self, key: Any) -> EdgeType:
         """An edge type from its three names, from both ends, or from "source__relation__target".
 
@@ -228,11 +229,11 @@ class Dataset(Named, ClosedAtExit):
         if isinstance(key, str):
             key = key.split("__")
         names = tuple(key)
-        found = [kind for kind in self.edges if names in (kind, (kind[0], kind[2]))]
-        if len(found) != 1:
-            many = "several edge types" if found else "no edge type"
+        edge_types = [kind for kind in self.edges if names in (kind, (kind[0], kind[2]))]
+        if len(edge_types) != 1:
+            many = "several edge types" if edge_types else "no edge type"
             raise KeyError(f"{many} {names!r}; there are {self.edge_types}")
-        return found[0]
+        return edge_types[0]
 
     @property
     def num_nodes(self) -> int:
@@ -255,58 +256,62 @@ class Dataset(Named, ClosedAtExit):
     # ---- what scripts for PyG read of a graph
 
     @property
-    def _stores(self) -> dict[Any, NodeStore | EdgeStore]:
-        return {**self.nodes, **self.edges}
+    def facade(self) -> Facade:
+        """What answers PyG's names."""
+        if self._facade is None:
+            self._facade = Dataset.facade_of(self.nodes, self.edges, self._extras)
+        return self._facade
 
-    def __dir__(self) -> list[str]:
-        hidden = set(_OF_ONE_TYPE).union(*self._stores.values()) - self.kept().keys()
-        return sorted(set(super().__dir__()) - (hidden if self.is_typed else set()))
+    def __getitem__(self, key: Any) -> Any:
+        """The nodes of a type, or the edges of a type, also by (source type, target type).
 
-    def keys(self) -> list[str]:
-        """Names of all attributes, also of those that only some types have."""
-        names = [name for store in self._stores.values() for name in store]
-        return list(dict.fromkeys([*names, *self.kept()]))
+        Without types, the attribute of a name.
+        """
+        if isinstance(key, int | slice):
+            raise TypeError("a stored graph is one graph and no list of them: leave the index out")
+        if not isinstance(key, str):
+            return self.facade[self.edge_type_of(key)]
+        if self.is_typed and key not in self.nodes:
+            raise KeyError(f"no node type {key!r}; there are {self.node_types}")
+        return self.facade[key]
 
-    def __call__(self, *names: str) -> Iterator[tuple[str, Any]]:
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__} has no {name!r}")
+        return getattr(self.facade, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name.startswith("_"):
+            super().__setattr__(name, value)
+        else:
+            setattr(self.facade, name, value)
+
+    def __setitem__(self, name: str, value: object) -> None:
+        setattr(self.facade, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self.facade, name)
+
+    def __delitem__(self, name: str) -> None:
+        delattr(self.facade, name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.facade
+
+    def __call__(self, *names: str) -> Iterator[tuple[str, object]]:
         """Pairs of a name and its value, of those names that the graph has."""
         return ((name, self[name]) for name in names if name in self)
 
-    def metadata(self) -> tuple[list[str], list[EdgeType]]:
-        """Node types and edge types, as ``to_hetero`` takes them."""
-        return self.node_types, self.edge_types
+    def __dir__(self) -> list[str]:
+        return dir(self.facade)
 
-    num_features = num_node_features = _columns(
-        "nodes", "Columns of ``x``; with types, by node type."
-    )
-    num_edge_features = _columns("edges", "Columns of ``edge_attr``; with types, by edge type.")
-
-    def collect(self, name: str) -> dict[Any, Any]:
-        """An attribute of all types that have it, by type.
-
-        Raises
-        ------
-        KeyError
-            If no type has it.
-        """
-        counts: dict[str, Mapping[Any, Any]] = {"num_nodes": self.nodes, "num_edges": self.edges}
-        found = {
-            key: getattr(store, name)
-            for key, store in counts.get(name, self._stores).items()
-            if name in counts or name in store
-        }
-        if not found:
-            raise KeyError(f"no type has an attribute {name!r}")
-        return found
-
-    def shadowed(self) -> list[str]:
-        """Attributes whose names mean something else here: they are read as ``ds[name]``."""
-        holders: list[Any] = [*self._stores.values()] if self.is_typed else [self]
-        return [
-            name
-            for holder in holders
-            for name in holder.keys()  # noqa: SIM118 (it is no dictionary)
-            if name != "edge_index" and (hasattr(type(holder), name) or name in vars(holder))
-        ]
+    def __copy__(self) -> Dataset:
+        copied = Dataset.__new__(Dataset)
+        vars(copied).update(vars(self))
+        copied._nodes = {name: copy.copy(store) for name, store in self.nodes.items()}
+        copied._edges = {edge_type: copy.copy(store) for edge_type, store in self.edges.items()}
+        copied._facade = self.facade.of_copy(copied._nodes, copied._edges)
+        return copied
 
     def require_unedited(self, names: Collection[str] | None) -> None:
         """Refuses a pass where something was edited in place that batches do not have so.
@@ -316,63 +321,15 @@ class Dataset(Named, ClosedAtExit):
         ValueError
             Naming it. `names` are those of attributes that batches have; None for all.
         """
-        for key, store in self._stores.items():
-            for name in store.watched.edited():
-                if names is None or name in names or name not in store.attributes:
-                    raise edited_error(f"data[{key!r}].{name}" if self.is_typed else f"data.{name}")
-
-    def _attribute(self, name: str) -> Any:
-        """What belongs to the whole graph; without types, also an attribute of nodes or edges."""
-        for store in () if self.is_typed else self._stores.values():
-            try:
-                return store[name]
-            except KeyError:
-                continue
-        kept = self.kept()
-        if name not in kept:
-            raise KeyError(f"there is no {name!r} here, but {', '.join(self.keys())}")
-        return kept[name]
-
-    def __getattr__(self, name: str) -> Any:
-        """An attribute of the graph; of those that PyG's ``Data`` always has, None if absent."""
-        if name.startswith("_") or "nodes" not in vars(self):
-            raise AttributeError(f"{type(self).__name__} has no {name!r}")
-        with suppress(KeyError):
-            if self.is_typed and name.endswith("_dict"):
-                return self.collect(name.removesuffix("_dict"))
-            return self._attribute(name)
-        if self.is_typed:
-            raise missing(name, [f"ds[{key!r}]" for key in self._stores])
-        if name == "n_id":
-            return self.nodes[NODES].n_id
-        if name in OF_DATA | {"x", "y"}:
-            return None
-        raise missing(name, self.keys())
-
-    def __delattr__(self, name: str) -> None:
-        """Deletes an attribute from a copy: without types, from that of the nodes or the edges."""
-        stores = [] if self.is_typed else [one for one in self._stores.values() if name in one]
-        if self.is_typed and self._deleted is not None and name not in self.kept():
-            raise AttributeError(f"there is no attribute {name!r} of the whole graph to delete")
-        if stores:
-            delattr(stores[0], name)
-        else:
-            super().__delattr__(name)
-
-    def __copy__(self) -> Dataset:
-        copied = type(self).__new__(type(self))
-        nodes = {key: copy.copy(store) for key, store in self.nodes.items()}
-        edges = {key: copy.copy(store) for key, store in self.edges.items()}
-        own = {"nodes": nodes, "edges": edges, "_deleted": [*(self._deleted or ())]}
-        vars(copied).update(vars(self), **own)
-        return copied
+        if self._facade is not None:  # else nothing was handed out
+            self._facade.require_unedited(names)
 
     @property
     def deleted(self) -> tuple[str, ...]:
         """Names of what was deleted from this copy of a dataset."""
-        return tuple(n for of in (self, *self._stores.values()) for n in of._deleted or ())
+        return () if self._facade is None else self._facade.deleted
 
-    def to(self, device: Any, *names: str, **options: Any) -> Dataset:
+    def to(self, device: object, *names: str, **options: object) -> Dataset:
         """The dataset itself, for the processor: a stored graph cannot be moved.
 
         Raises
@@ -386,6 +343,8 @@ class Dataset(Named, ClosedAtExit):
                 f"batches, batch.to({str(device)!r}), or what is read, data.y.to({str(device)!r})"
             )
         return self
+
+    # ---- files of a graph without types
 
     graph: Graph = _of_edges("graph", "The neighbour lists.")
     attributes: dict[str, FeatureStore] = _of_nodes(
@@ -473,7 +432,7 @@ class Dataset(Named, ClosedAtExit):
     def _parts(self) -> list[Graph | FeatureStore | IdTable]:
         files = [file for edges in self.edges.values() for file in edges.files()]
         more = [file for nodes in self.nodes.values() for file in nodes.files()]
-        return [*files, *more, *([] if self.extras.file is None else [self.extras.file])]
+        return [*files, *more, *([] if self._extras is None else [self._extras])]
 
     def reload(self) -> Dataset:
         """Opens the folder as it is now: with what was appended or set, or built again, since.
@@ -492,7 +451,7 @@ class Dataset(Named, ClosedAtExit):
             raise ValueError("this dataset was made of single files: open these again")
         is_huge = self._huge is not None
         opened = open_dataset(self._folder, topology="huge" if is_huge else "mapped")
-        opened.have_extras(Extras(opened.extras.file, self.extras.unsaved))
+        opened.facade.unsaved.update(self.facade.unsaved)
         return opened
 
     def close(self) -> None:
@@ -510,25 +469,34 @@ class Dataset(Named, ClosedAtExit):
                 files.callback(part.close)
 
     def __repr__(self) -> str:
-        shapes = {key: ", ".join(store.shapes()) for key, store in self._stores.items()}
-        kept = list(self.kept())
+        kept = list(self.facade.kept())
+        shapes = {
+            key: ", ".join([*store.shapes(), *self.facade[key].kept()])
+            for key, store in self._stores()
+        }
         if not self.is_typed:
             return f"Dataset({', '.join([*shapes.values(), *kept])}, neighbors={self.neighbors!r})"
-        names = [key if isinstance(key, str) else f"({', '.join(key)})" for key in shapes]
-        lines = [f"{name}={{ {of} }}" for name, of in zip(names, shapes.values(), strict=True)]
+        lines = [f"{_type_name(key)}={{ {shape} }}" for key, shape in shapes.items()]
         return "\n".join(["Dataset(", *(f"  {line}," for line in [*kept, *lines]), ")"])
 
     def _repr_html_(self) -> str:
         """A row for each attribute and split, for notebooks."""
-        rows = [
-            [key if isinstance(key, str) else ", ".join(filter(None, key)), *row]
-            for key, store in self._stores.items()
-            for row in store.table_rows()
-        ]
-        rows += [["", name, "", "", ""] for name in self.kept()]
-        return f"Dataset, neighbors={self.neighbors!r}\n" + html_table(
-            rows, ["type", "attribute", "shape", "dtype", "size"]
-        )
+        rows = []
+        for key, store in self._stores():
+            type_name = key if isinstance(key, str) else ", ".join(filter(None, key))
+            rows += [[type_name, *row] for row in store.table_rows()]
+            rows += [[type_name, name, "", "", ""] for name in self.facade[key].kept()]
+        rows += [["", name, "", "", ""] for name in self.facade.kept()]
+        header = ["type", "attribute", "shape", "dtype", "size"]
+        return f"Dataset, neighbors={self.neighbors!r}\n" + html_table(rows, header)
+
+    def _stores(self) -> Iterator[tuple[str | EdgeType, NodeStore | EdgeStore]]:
+        yield from self.nodes.items()
+        yield from self.edges.items()
+
+
+def _type_name(key: str | EdgeType) -> str:
+    return key if isinstance(key, str) else f"({', '.join(key)})"
 
 
 TypedDataset = Dataset
@@ -597,59 +565,105 @@ def open_dataset(
 
 def _open_files(folder: Path, manifest: Manifest) -> Dataset:
     """Maps what a manifest names; maps nothing if one of the files is wrong."""
-    with ExitStack() as opened:
-
-        def open_file(kind: Callable[[Path], Any], entry: FileEntry | None) -> Any:
-            if entry is None:
-                return None
-            file = opened.enter_context(kind(entry.resolve(folder)))
-            entry.require_described(file.mapping.read(0, PAGE_BYTES), file.path)
-            return file
-
-        def rows_of(
-            entries: Mapping[str, FileEntry], kind: type[FeatureStore] = FeatureStore
-        ) -> dict[str, FeatureStore]:
-            return {name: open_file(kind, entry) for name, entry in entries.items()}
-
-        of_graph = EdgeTypeGraph if manifest.is_typed else Graph
-        graphs = {kind: open_file(of_graph, table.graph) for kind, table in manifest.edges.items()}
-        nodes: dict[str, NodeStore] = {}
-        for name, table in manifest.nodes.items():
-            rows, splits = rows_of(table.attributes), Splits(rows_of(table.splits, SplitRows))
-            order = open_file(StoredIds, table.ids) if manifest.is_typed else graphs[EDGES]
-            facts = (splits, table.num_classes, order, open_file(IdTable, table.id_map))
-            nodes[name] = NodeStore(name, table.num_nodes, rows, *facts)
-            if manifest.is_typed:
-                _check_order(nodes[name])
-        edges = []
-        for kind, of_kind in manifest.edges.items():
-            graph, ends = graphs[kind], (nodes[kind[0]], nodes[kind[2]])
-            owner, neighbor = ends[::-1] if manifest.incoming else ends
-            found = (graph.num_nodes, graph.num_neighbors, graph.num_edges)
-            expected = (owner.num_nodes, neighbor.num_nodes, of_kind.num_edges)
-            directions = (manifest.directed, manifest.incoming)
-            if (found, (graph.is_directed, graph.is_incoming)) != (expected, directions):
-                raise FormatError(
-                    f"{folder}: the graph file is not the one that dataset.json describes: "
-                    f"build the dataset again"
-                )
-            sampled_by, sections = _sampled_by(graph, of_kind)
-            of_edges: dict[str, FeatureStore] = {
-                name: open_file(partial(EdgeRows, section=section), of_kind.graph)
-                for name, section in sections.items()
-            }
-            of_edges |= rows_of(of_kind.attributes)
-            edge_splits = EdgeSplits(rows_of(of_kind.splits, SplitRows))
-            edges.append(EdgeStore(kind, graph, ends, of_edges, edge_splits, sampled_by))
-        if manifest.out_graph is not None:
-            graphs[EDGES].attach_out_lists(open_file(Graph, manifest.out_graph))
-        ds = Dataset.of_types(nodes.values(), edges)
-        ds.have_extras(Extras(open_file(FeatureStore, manifest.extras)))
-        ds._folder = os.path.abspath(folder)
-        if manifest.neighbors is None:
-            ds._direction_note = _note_of_version_1(folder, manifest)
-        opened.pop_all()
+    with ExitStack() as stack:
+        ds = _OpenedFiles(folder, manifest, stack).dataset()
+        stack.pop_all()
         return ds
+
+
+class _OpenedFiles:
+    """Opens the files of a manifest, which a stack closes."""
+
+    def __init__(self, folder: Path, manifest: Manifest, stack: ExitStack) -> None:
+        self._folder = folder
+        self._manifest = manifest
+        self._stack = stack
+
+    def dataset(self) -> Dataset:
+        """The dataset of the manifest."""
+        manifest = self._manifest
+        graph_class = EdgeTypeGraph if manifest.is_typed else Graph
+        graphs = {
+            edge_type: self._file(graph_class, table.graph)
+            for edge_type, table in manifest.edges.items()
+        }
+        nodes = {
+            name: self._nodes(name, table, graphs.get(EDGES))
+            for name, table in manifest.nodes.items()
+        }
+        edges = [
+            self._edges(edge_type, graphs[edge_type], (nodes[edge_type[0]], nodes[edge_type[2]]))
+            for edge_type in manifest.edges
+        ]
+        if manifest.out_graph is not None:
+            graphs[EDGES].attach_out_lists(self._file(Graph, manifest.out_graph))
+        ds = Dataset.of_types(nodes.values(), edges)
+        ds._extras = self._optional(FeatureStore, manifest.extras)
+        ds._folder = os.path.abspath(self._folder)
+        if manifest.neighbors is None:
+            ds._direction_note = _note_of_version_1(self._folder, manifest)
+        return ds
+
+    def _file(self, open_file: Callable[[Path], _File], entry: FileEntry) -> _File:
+        file = open_file(entry.resolve(self._folder))
+        self._stack.enter_context(file)
+        entry.require_described(file.mapping.read(0, PAGE_BYTES), file.path)
+        return file
+
+    def _optional(
+        self, open_file: Callable[[Path], _File], entry: FileEntry | None
+    ) -> _File | None:
+        return None if entry is None else self._file(open_file, entry)
+
+    def _rows(self, entries: Mapping[str, FileEntry]) -> dict[str, FeatureStore]:
+        return {name: self._file(FeatureStore, entry) for name, entry in entries.items()}
+
+    def _splits(self, entries: Mapping[str, FileEntry]) -> dict[str, SplitRows]:
+        return {name: self._file(SplitRows, entry) for name, entry in entries.items()}
+
+    def _nodes(self, name: str, table: NodeTable, graph: Graph | None) -> NodeStore:
+        """The nodes of a type; `graph` has their order in a graph without types."""
+        store = NodeStore(
+            name,
+            table.num_nodes,
+            self._rows(table.attributes),
+            splits=Splits(self._splits(table.splits)),
+            num_classes=table.num_classes,
+            order=graph if graph is not None else self._optional(StoredIds, table.ids),
+            id_table=self._optional(IdTable, table.id_map),
+        )
+        if self._manifest.is_typed:
+            _check_order(store)
+        return store
+
+    def _edges(
+        self, edge_type: EdgeType, graph: Graph, ends: tuple[NodeStore, NodeStore]
+    ) -> EdgeStore:
+        table = self._manifest.edges[edge_type]
+        owner, neighbor = ends[::-1] if self._manifest.incoming else ends
+        counts = (graph.num_nodes, graph.num_neighbors, graph.num_edges)
+        directions = (graph.is_directed, graph.is_incoming)
+        if counts != (owner.num_nodes, neighbor.num_nodes, table.num_edges) or directions != (
+            self._manifest.directed,
+            self._manifest.incoming,
+        ):
+            raise FormatError(
+                f"{self._folder}: the graph file is not the one that dataset.json describes: "
+                f"build the dataset again"
+            )
+        sampled_by, sections = _sampled_by(graph, table)
+        attributes: dict[str, FeatureStore] = {
+            name: self._file(partial(EdgeRows, section=section), table.graph)
+            for name, section in sections.items()
+        }
+        return EdgeStore(
+            edge_type,
+            graph,
+            ends,
+            {**attributes, **self._rows(table.attributes)},
+            splits=EdgeSplits(self._splits(table.splits)),
+            sampled_by=sampled_by,
+        )
 
 
 def _check_order(nodes: NodeStore) -> None:

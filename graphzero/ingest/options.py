@@ -304,7 +304,7 @@ class BuildOptions:
     id_column: Any = None
     memory_limit: int | str = "2GB"
     progress: bool = False
-    extras: bytes | None = None  # of `graphzero.pyg.from_data`, see `graphzero.graph.stores.Extras`
+    extras: bytes | None = None  # of `graphzero.pyg.from_data`, see `graphzero.pyg.facade.Extras`
 
     @property
     def maps_ids(self) -> bool:

@@ -18,14 +18,21 @@ from torch.utils.data import get_worker_info
 from typing_extensions import Self
 
 from graphzero.graph.dataset import OF_DATA, Dataset
-from graphzero.graph.stores import as_tensor
 from graphzero.graph.user_input import IdArray
 from graphzero.io.memory import shared_memory_is_full
 from graphzero.io.row_io import RowKey
 from graphzero.loader.stats import BatchStats
 from graphzero.sampling.sampler import Subgraph, TypedSubgraph
+from graphzero.store.format import BFLOAT16
 from graphzero.store.manifest import NODES, EdgeType
 from graphzero.units import html_table
+
+
+def as_tensor(rows: npt.NDArray[np.generic]) -> Tensor:
+    """A tensor over the memory of gathered rows, torch.bfloat16 where they hold its bits."""
+    if rows.dtype == BFLOAT16:
+        return torch.from_numpy(rows.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(rows)
 
 
 @dataclass(frozen=True)

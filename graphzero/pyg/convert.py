@@ -21,9 +21,9 @@ from torch_geometric.utils import to_edge_index
 from graphzero import api
 from graphzero.errors import user_line
 from graphzero.graph.dataset import Dataset, open_dataset
-from graphzero.graph.stores import Extras, is_seed_edges
 from graphzero.ingest.folder import once
 from graphzero.ingest.sources.torch_file import array_of_tensor, is_sparse_tensor
+from graphzero.pyg.facade import is_seed_edges
 from graphzero.store.manifest import EDGES, NODES
 
 Array = npt.NDArray[Any]
@@ -120,10 +120,9 @@ def from_data(
     if notes is not None:
         notes.tell(bool(options.get("progress", False)), stacklevel=2)
     dataset = open_dataset(path)
+    dataset.facade.unsaved.update(unsaved)
     for name in dataset.shadowed():
         _warn(f"data.{name} of the result is something else: read data[{name!r}], or batch.{name}")
-    if unsaved:
-        dataset.have_extras(Extras(dataset.extras.file, unsaved))
     return dataset
 
 

@@ -14,24 +14,25 @@ from torch.utils.data import DataLoader
 
 import graphzero.loader.neighbor_loader as ready
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.stores import is_seed_edges
 from graphzero.loader.mini_batch import MiniBatch, TypedMiniBatch
 from graphzero.loader.neighbor_loader import SeedLoader
+from graphzero.pyg.facade import is_seed_edges
 
 AnyBatch = MiniBatch | TypedMiniBatch
 
 
 def _complete(output: Any, data: Dataset) -> None:
     """Adds to a batch the masks, and what has no row for each node or edge."""
-    for key, nodes in data.nodes.items():
+    for key in data.nodes:
+        nodes = data.facade[key]
         of_nodes = output[key] if data.is_typed else output
         for name in nodes.masks():
             if name.endswith("_mask"):
                 of_nodes[name] = torch.from_numpy(nodes.is_in(name, of_nodes.n_id.numpy()))
         _add_kept(of_nodes, nodes.kept())
-    for kind, edges in data.edges.items() if data.is_typed else ():
-        _add_kept(output[kind], edges.kept())
-    _add_kept(output, data.kept())
+    for edge_type in data.edges if data.is_typed else ():
+        _add_kept(output[edge_type], data.facade[edge_type].kept())
+    _add_kept(output, data.facade.kept())
 
 
 def _add_kept(output: Any, kept: Mapping[str, Any]) -> None:

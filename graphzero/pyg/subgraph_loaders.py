@@ -479,7 +479,7 @@ class ShaDowKHopSampler(NeighborLoader):
         place = torch.empty_like(order)
         place[order] = torch.arange(count)
         rows = {*dataset.attributes, "n_id", "batch"}
-        rows |= {name for name in dataset.nodes[NODES].masks() if name in found}
+        rows |= {name for name in dataset.facade[NODES].masks() if name in found}
         values = {name: value[order] if name in rows else value for name, value in found}
         for name in ("batch_size", "input_id", "num_sampled_nodes", "edge_index"):
             del values[name]

@@ -13,7 +13,7 @@ from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
-from graphzero.graph.stores import NodeStore
+from graphzero.graph.nodes_and_edges import NodeStore
 from graphzero.graph.user_input import IdArray, Sampling, as_threads
 from graphzero.store.manifest import EDGES
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import EdgeTypeGraph, Graph
-from graphzero.graph.stores import EdgeStore, NodeStore
+from graphzero.graph.nodes_and_edges import EdgeStore, NodeStore
 from graphzero.graph.user_input import IdArray, as_seed, as_threads
 from graphzero.sampling.order import batch_positions, epoch_order, num_batches
 from graphzero.sampling.sampler import NeighborSampler, as_fanouts, as_typed_fanouts
