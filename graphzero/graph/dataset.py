@@ -11,15 +11,14 @@ import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
-import numpy.typing as npt
-
 from graphzero import _core
 from graphzero.errors import FormatError, user_line
-from graphzero.graph.features import EdgeRows, FeatureStore, SplitRows, StoredIds
+from graphzero.graph.features import EdgeRows, FeatureStore, RowArray, SplitRows, StoredIds
 from graphzero.graph.graph import EdgeTypeGraph, Graph
 from graphzero.graph.nodes_and_edges import EdgeSplits, EdgeStore, NodeStore, Splits
 from graphzero.graph.user_input import NodeTexts
@@ -41,7 +40,6 @@ from graphzero.store.manifest import (
 from graphzero.store.mapped_file import ClosedAtExit, MappedFile
 from graphzero.units import html_table, is_url
 
-_Store = TypeVar("_Store", NodeStore, EdgeStore)
 _File = TypeVar("_File", bound=MappedFile)
 
 # Properties of torch_geometric.data.Data that are None where a graph lacks them.
@@ -73,21 +71,6 @@ class Facade(Protocol):
         self, nodes: Mapping[str, NodeStore], edges: Mapping[EdgeType, EdgeStore]
     ) -> Facade:
         """The facade of a copy of the dataset, from which names can be deleted."""
-
-
-def _only(stores: Mapping[Any, _Store]) -> _Store:
-    """The nodes or the edges of a graph without types."""
-    if not {NODES, EDGES} & stores.keys():
-        raise AttributeError(f"each type has its own: there are {', '.join(map(repr, stores))}")
-    return next(iter(stores.values()))
-
-
-def _of_nodes(name: str, doc: str) -> Any:
-    return property(lambda ds: getattr(_only(ds.nodes), name), doc=doc)
-
-
-def _of_edges(name: str, doc: str) -> Any:
-    return property(lambda ds: getattr(_only(ds.edges), name), doc=doc)
 
 
 class Dataset(ClosedAtExit):
@@ -346,30 +329,65 @@ class Dataset(ClosedAtExit):
 
     # ---- files of a graph without types
 
-    graph: Graph = _of_edges("graph", "The neighbour lists.")
-    attributes: dict[str, FeatureStore] = _of_nodes(
-        "attributes", "All rows of the nodes: features as 'x', labels as 'y'."
-    )
-    splits: Splits = _of_nodes("splits", "Node ids of each split, by name.")
-    num_classes: int | None = _of_nodes(
-        "num_classes", "Largest label + 1, where labels are integers."
-    )
-    edge_attributes: dict[str, FeatureStore] = _of_edges(
-        "attributes", "All rows of the edges, by name."
-    )
-    edge_splits: EdgeSplits = _of_edges(
-        "splits", "Positions in the edge list of each split, by name."
-    )
-    sampled_by: SampledBy = _of_edges("sampled_by", "The attributes that drive sampling.")
-    node_ids: npt.NDArray[Any] | NodeTexts | None = _of_nodes(
-        "node_ids",
+    @property
+    def _only_nodes(self) -> NodeStore:
+        self._require_one_type()
+        return self.nodes[NODES]
+
+    @property
+    def _only_edges(self) -> EdgeStore:
+        self._require_one_type()
+        return self.edges[EDGES]
+
+    def _require_one_type(self) -> None:
+        if self.is_typed:
+            types = (*self.nodes, *self.edges)
+            raise AttributeError(f"each type has its own: there are {', '.join(map(repr, types))}")
+
+    @property
+    def graph(self) -> Graph:
+        """The neighbour lists."""
+        return self._only_edges.graph
+
+    @property
+    def attributes(self) -> dict[str, FeatureStore]:
+        """All rows of the nodes: features as 'x', labels as 'y'."""
+        return self._only_nodes.attributes
+
+    @property
+    def splits(self) -> Splits:
+        """Node ids of each split, by name."""
+        return self._only_nodes.splits
+
+    @property
+    def num_classes(self) -> int | None:
+        """Largest label + 1, where labels are integers."""
+        return self._only_nodes.num_classes
+
+    @property
+    def edge_attributes(self) -> dict[str, FeatureStore]:
+        """All rows of the edges, by name."""
+        return self._only_edges.attributes
+
+    @property
+    def edge_splits(self) -> EdgeSplits:
+        """Positions in the edge list of each split, by name."""
+        return self._only_edges.splits
+
+    @property
+    def sampled_by(self) -> SampledBy:
+        """The attributes that drive sampling."""
+        return self._only_edges.sampled_by
+
+    @property
+    def node_ids(self) -> RowArray | NodeTexts | None:
         """The user's own id of each node, where the build had ``ids="map"``; else None.
 
         Integers are a read-only (num_nodes,) view of the file, int64 or uint64. Texts are a
         sequence: ``node_ids[5]`` is a str, ``node_ids[batch.n_id]`` an array of str. Ids ascend,
         texts by their UTF-8 bytes; nodes that were appended stand behind the others.
-        """,
-    )
+        """
+        return self._only_nodes.node_ids
 
     @property
     def features(self) -> FeatureStore | None:
@@ -404,7 +422,7 @@ class Dataset(ClosedAtExit):
         AttributeError
             If the graph has node types: each has its own, ``ds["paper"].lookup(ids)``.
         """
-        return _only(self.nodes).lookup(ids, missing=missing)
+        return self._only_nodes.lookup(ids, missing=missing)
 
     # ---- files
 
@@ -429,10 +447,11 @@ class Dataset(ClosedAtExit):
         """A mapping of every file, one for each."""
         return list({part.mapping.path: part.mapping for part in self._parts()}.values())
 
-    def _parts(self) -> list[Graph | FeatureStore | IdTable]:
-        files = [file for edges in self.edges.values() for file in edges.files()]
-        more = [file for nodes in self.nodes.values() for file in nodes.files()]
-        return [*files, *more, *([] if self._extras is None else [self._extras])]
+    def _parts(self) -> list[MappedFile]:
+        files: list[MappedFile] = []
+        for store in (*self.edges.values(), *self.nodes.values()):
+            files += store.files()
+        return files if self._extras is None else [*files, self._extras]
 
     def reload(self) -> Dataset:
         """Opens the folder as it is now: with what was appended or set, or built again, since.
@@ -476,7 +495,10 @@ class Dataset(ClosedAtExit):
         }
         if not self.is_typed:
             return f"Dataset({', '.join([*shapes.values(), *kept])}, neighbors={self.neighbors!r})"
-        lines = [f"{_type_name(key)}={{ {shape} }}" for key, shape in shapes.items()]
+        names = [key if isinstance(key, str) else f"({', '.join(key)})" for key in shapes]
+        lines = [
+            f"{name}={{ {shape} }}" for name, shape in zip(names, shapes.values(), strict=True)
+        ]
         return "\n".join(["Dataset(", *(f"  {line}," for line in [*kept, *lines]), ")"])
 
     def _repr_html_(self) -> str:
@@ -493,10 +515,6 @@ class Dataset(ClosedAtExit):
     def _stores(self) -> Iterator[tuple[str | EdgeType, NodeStore | EdgeStore]]:
         yield from self.nodes.items()
         yield from self.edges.items()
-
-
-def _type_name(key: str | EdgeType) -> str:
-    return key if isinstance(key, str) else f"({', '.join(key)})"
 
 
 TypedDataset = Dataset
@@ -566,123 +584,113 @@ def open_dataset(
 def _open_files(folder: Path, manifest: Manifest) -> Dataset:
     """Maps what a manifest names; maps nothing if one of the files is wrong."""
     with ExitStack() as stack:
-        ds = _OpenedFiles(folder, manifest, stack).dataset()
+        files = _Files(folder, stack)
+        graph_class = EdgeTypeGraph if manifest.is_typed else Graph
+        graphs = {
+            edge_type: files.open(graph_class, table.graph)
+            for edge_type, table in manifest.edges.items()
+        }
+        nodes = {}
+        for name, table in manifest.nodes.items():
+            nodes[name] = _open_nodes(files, name, table, graphs.get(EDGES))
+        edges = []
+        for edge_type, graph in graphs.items():
+            ends = (nodes[edge_type[0]], nodes[edge_type[2]])
+            if not _is_described(graph, ends, manifest, edge_type):
+                raise FormatError(
+                    f"{folder}: the graph file is not the one that dataset.json describes: "
+                    f"build the dataset again"
+                )
+            edges.append(_open_edges(files, graph, ends, edge_type, manifest.edges[edge_type]))
+        if manifest.out_graph is not None:
+            graphs[EDGES].attach_out_lists(files.open(Graph, manifest.out_graph))
+        ds = Dataset.of_types(nodes.values(), edges)
+        if manifest.extras is not None:
+            ds._extras = files.open(FeatureStore, manifest.extras)
+        ds._folder = os.path.abspath(folder)
+        if manifest.neighbors is None:
+            ds._direction_note = _note_of_version_1(folder, manifest)
         stack.pop_all()
         return ds
 
 
-class _OpenedFiles:
-    """Opens the files of a manifest, which a stack closes."""
+@dataclass(frozen=True)
+class _Files:
+    """Opens files of a folder, which the stack closes."""
 
-    def __init__(self, folder: Path, manifest: Manifest, stack: ExitStack) -> None:
-        self._folder = folder
-        self._manifest = manifest
-        self._stack = stack
+    folder: Path
+    stack: ExitStack
 
-    def dataset(self) -> Dataset:
-        """The dataset of the manifest."""
-        manifest = self._manifest
-        graph_class = EdgeTypeGraph if manifest.is_typed else Graph
-        graphs = {
-            edge_type: self._file(graph_class, table.graph)
-            for edge_type, table in manifest.edges.items()
-        }
-        nodes = {
-            name: self._nodes(name, table, graphs.get(EDGES))
-            for name, table in manifest.nodes.items()
-        }
-        edges = [
-            self._edges(edge_type, graphs[edge_type], (nodes[edge_type[0]], nodes[edge_type[2]]))
-            for edge_type in manifest.edges
-        ]
-        if manifest.out_graph is not None:
-            graphs[EDGES].attach_out_lists(self._file(Graph, manifest.out_graph))
-        ds = Dataset.of_types(nodes.values(), edges)
-        ds._extras = self._optional(FeatureStore, manifest.extras)
-        ds._folder = os.path.abspath(self._folder)
-        if manifest.neighbors is None:
-            ds._direction_note = _note_of_version_1(self._folder, manifest)
-        return ds
-
-    def _file(self, open_file: Callable[[Path], _File], entry: FileEntry) -> _File:
-        file = open_file(entry.resolve(self._folder))
-        self._stack.enter_context(file)
+    def open(self, file_class: Callable[[Path], _File], entry: FileEntry) -> _File:
+        file = file_class(entry.resolve(self.folder))
+        self.stack.enter_context(file)
         entry.require_described(file.mapping.read(0, PAGE_BYTES), file.path)
         return file
 
-    def _optional(
-        self, open_file: Callable[[Path], _File], entry: FileEntry | None
-    ) -> _File | None:
-        return None if entry is None else self._file(open_file, entry)
+    def open_all(
+        self, file_class: Callable[[Path], _File], entries: Mapping[str, FileEntry]
+    ) -> dict[str, _File]:
+        return {name: self.open(file_class, entry) for name, entry in entries.items()}
 
-    def _rows(self, entries: Mapping[str, FileEntry]) -> dict[str, FeatureStore]:
-        return {name: self._file(FeatureStore, entry) for name, entry in entries.items()}
 
-    def _splits(self, entries: Mapping[str, FileEntry]) -> dict[str, SplitRows]:
-        return {name: self._file(SplitRows, entry) for name, entry in entries.items()}
-
-    def _nodes(self, name: str, table: NodeTable, graph: Graph | None) -> NodeStore:
-        """The nodes of a type; `graph` has their order in a graph without types."""
-        store = NodeStore(
-            name,
-            table.num_nodes,
-            self._rows(table.attributes),
-            splits=Splits(self._splits(table.splits)),
-            num_classes=table.num_classes,
-            order=graph if graph is not None else self._optional(StoredIds, table.ids),
-            id_table=self._optional(IdTable, table.id_map),
-        )
-        if self._manifest.is_typed:
-            _check_order(store)
-        return store
-
-    def _edges(
-        self, edge_type: EdgeType, graph: Graph, ends: tuple[NodeStore, NodeStore]
-    ) -> EdgeStore:
-        table = self._manifest.edges[edge_type]
-        owner, neighbor = ends[::-1] if self._manifest.incoming else ends
-        counts = (graph.num_nodes, graph.num_neighbors, graph.num_edges)
-        directions = (graph.is_directed, graph.is_incoming)
-        if counts != (owner.num_nodes, neighbor.num_nodes, table.num_edges) or directions != (
-            self._manifest.directed,
-            self._manifest.incoming,
-        ):
+def _open_nodes(files: _Files, name: str, table: NodeTable, graph: Graph | None) -> NodeStore:
+    """The nodes of a type; the graph has their order where there are no types."""
+    nodes = NodeStore(
+        name,
+        table.num_nodes,
+        files.open_all(FeatureStore, table.attributes),
+        splits=Splits(files.open_all(SplitRows, table.splits)),
+        num_classes=table.num_classes,
+        order=graph if table.ids is None else files.open(StoredIds, table.ids),
+        id_table=None if table.id_map is None else files.open(IdTable, table.id_map),
+    )
+    for store in nodes.attributes.values() if graph is None else ():
+        if not nodes.keeps_order_of(store):  # rows are found by the numbers of the nodes
             raise FormatError(
-                f"{self._folder}: the graph file is not the one that dataset.json describes: "
-                f"build the dataset again"
+                f"{store.path} does not have the nodes of the type {name!r} in the order of the "
+                f"dataset: build the dataset again"
             )
-        sampled_by, sections = _sampled_by(graph, table)
-        attributes: dict[str, FeatureStore] = {
-            name: self._file(partial(EdgeRows, section=section), table.graph)
-            for name, section in sections.items()
-        }
-        return EdgeStore(
-            edge_type,
-            graph,
-            ends,
-            {**attributes, **self._rows(table.attributes)},
-            splits=EdgeSplits(self._splits(table.splits)),
-            sampled_by=sampled_by,
-        )
+    return nodes
 
 
-def _check_order(nodes: NodeStore) -> None:
-    """Rows are found by the numbers of the nodes, whatever their files say."""
-    for store in nodes.attributes.values():
-        if not nodes.keeps_order_of(store):
-            raise FormatError(
-                f"{store.path} does not have the nodes of the type {nodes.node_type!r} in the "
-                f"order of the dataset: build the dataset again"
-            )
+def _is_described(
+    graph: Graph, ends: tuple[NodeStore, NodeStore], manifest: Manifest, edge_type: EdgeType
+) -> bool:
+    """Whether a graph file has the counts and the direction that the manifest says."""
+    owner, neighbor = ends[::-1] if manifest.incoming else ends
+    return (
+        graph.num_nodes == owner.num_nodes
+        and graph.num_neighbors == neighbor.num_nodes
+        and graph.num_edges == manifest.edges[edge_type].num_edges
+        and graph.is_directed == manifest.directed
+        and graph.is_incoming == manifest.incoming
+    )
 
 
-def _sampled_by(graph: Graph, table: EdgeTable) -> tuple[SampledBy, dict[str, str]]:
-    """The attributes that drive sampling, and the sections of the graph file with their rows."""
+def _open_edges(
+    files: _Files,
+    graph: Graph,
+    ends: tuple[NodeStore, NodeStore],
+    edge_type: EdgeType,
+    table: EdgeTable,
+) -> EdgeStore:
     weight = table.weight if "weights" in graph.section_bytes else None
     time = table.time if "times" in graph.section_bytes else None
     sections = {weight: "weights", time if table.time_level == "edge" else None: "times"}
-    named = {name: section for name, section in sections.items() if name is not None}
-    return SampledBy(weight, time, table.time_level), named
+    attributes: dict[str, FeatureStore] = {
+        name: files.open(partial(EdgeRows, section=section), table.graph)
+        for name, section in sections.items()
+        if name is not None
+    }
+    attributes.update(files.open_all(FeatureStore, table.attributes))
+    return EdgeStore(
+        edge_type,
+        graph,
+        ends,
+        attributes,
+        splits=EdgeSplits(files.open_all(SplitRows, table.splits)),
+        sampled_by=SampledBy(weight, time, table.time_level),
+    )
 
 
 def _note_of_version_1(folder: Path, manifest: Manifest) -> str:

@@ -18,12 +18,14 @@ from graphzero.store.format import BFLOAT16, DTYPES, FLAG_VECTOR, as_dtype, dtyp
 from graphzero.store.mapped_file import MappedFile, reopen, request_range, section_view
 from graphzero.units import MOST_COUNT, by_either_name
 
+RowArray = npt.NDArray[Any]  # in the dtype of its file
+
 _NPY_MAGIC = b"\x93NUMPY"
 _MOST_ROW_DIMS = 30
 _V2_HINT = "; if it is bfloat16, as x.view([('bfloat16', '<u2')])"
 
 
-def as_booleans(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def as_booleans(rows: RowArray) -> RowArray:
     """The rows themselves, where they are booleans with bytes other than 0 made 1.
 
     NumPy and torch rely on it, whatever is in a file.
@@ -33,7 +35,7 @@ def as_booleans(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return rows
 
 
-def _npy_rows(mapping: _core.Mapping) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+def _npy_rows(mapping: _core.Mapping) -> tuple[tuple[int, ...], np.dtype[np.generic], int]:
     """Shape and dtype of an ``.npy`` file, and where its rows begin."""
     try:
         array = np.load(mapping.path, mmap_mode="r")
@@ -98,7 +100,8 @@ class FeatureStore(MappedFile):
 
     def _read_header(self) -> None:
         if self.mapping.size >= 8 and self.mapping.read(0, 6) == _NPY_MAGIC:
-            self._have_rows(*_npy_rows(self.mapping))
+            shape, dtype, origin = _npy_rows(self.mapping)
+            self._have_rows(shape, dtype, origin)
             self.identity = (self.shape, str(self.dtype), self.mapping.size)
         else:
             self._read_gd_header()
@@ -144,7 +147,7 @@ class FeatureStore(MappedFile):
     def _have_rows(
         self,
         shape: tuple[int, ...],
-        dtype: np.dtype[Any],
+        dtype: np.dtype[np.generic],
         origin: int,
         rank: tuple[int, bool] | None = None,  # offset and width of the user-id-to-row table
     ) -> None:
@@ -161,7 +164,7 @@ class FeatureStore(MappedFile):
         """Whether a ``.gd`` file has a further section of this name."""
         return name in self._sections
 
-    def read_section(self, name: str) -> npt.NDArray[Any] | None:
+    def read_section(self, name: str) -> RowArray | None:
         """A small further section of a ``.gd`` file; a copy, None if there is no such section.
 
         Raises
@@ -177,7 +180,7 @@ class FeatureStore(MappedFile):
             raise FormatError(f"{self.path}: section '{name}' is corrupt")
         return np.frombuffer(data, DTYPES[section.dtype])
 
-    def get_tensor(self, *, stored_order: bool = False) -> npt.NDArray[Any]:
+    def get_tensor(self, *, stored_order: bool = False) -> RowArray:
         """The whole matrix as a read-only view of the file; nothing is copied.
 
         Only booleans are read, because NumPy relies on bytes that are 0 or 1.
@@ -210,7 +213,7 @@ class FeatureStore(MappedFile):
             raise FormatError(f"{self.path} has booleans other than 0 and 1: build it again")
         return rows
 
-    def get_data(self, node: int | None = None, *, node_id: int | None = None) -> npt.NDArray[Any]:
+    def get_data(self, node: int | None = None, *, node_id: int | None = None) -> RowArray:
         """The row of one node, (feature_dim,) or as built, a copy.
 
         Raises
@@ -223,12 +226,12 @@ class FeatureStore(MappedFile):
 
     def gather(
         self,
-        nodes: Any,
-        out: npt.NDArray[Any] | None = None,
+        nodes: npt.ArrayLike,
+        out: RowArray | None = None,
         num_threads: int | None = None,
         *,
         dtype: npt.DTypeLike | None = None,
-    ) -> npt.NDArray[Any]:
+    ) -> RowArray:
         """Copies the rows of some nodes.
 
         Parameters
@@ -262,11 +265,11 @@ class FeatureStore(MappedFile):
     def gather_stored(
         self,
         rows: IdArray,
-        out: npt.NDArray[Any] | None,
+        out: RowArray | None,
         num_threads: int,
         *,
         dtype: npt.DTypeLike | None = None,
-    ) -> npt.NDArray[Any]:
+    ) -> RowArray:
         """`gather` by row numbers of the file instead of ids; they must be in range."""
         shape = (rows.shape[0], *self.shape[1:])
         result_dtype, from_dtype = self.conversion(dtype)
@@ -281,7 +284,7 @@ class FeatureStore(MappedFile):
             self._rows.gather(rows, out.reshape(-1).view(np.uint8), num_threads, from_dtype)
         return as_booleans(out)
 
-    def conversion(self, dtype: npt.DTypeLike | None) -> tuple[np.dtype[Any], int]:
+    def conversion(self, dtype: npt.DTypeLike | None) -> tuple[np.dtype[np.generic], int]:
         """How rows are converted to a dtype.
 
         Returns
@@ -310,17 +313,26 @@ class FeatureStore(MappedFile):
         """Row numbers of the user's ids, which must be in range."""
         return self._rows.to_stored(nodes, num_threads)
 
-    def read_ahead(self, rows: IdArray, **options: Any) -> tuple[int, int, int]:
+    def read_ahead(
+        self,
+        rows: IdArray,
+        *,
+        gap_pages: int = 0,
+        trust_mincore: bool = True,
+        only_count: bool = False,
+    ) -> tuple[int, int, int]:
         """Requests the pages of ascending row numbers from the kernel.
 
-        `options` are those of `_core.Mapping.willneed`: ``only_count=True`` requests none.
+        Options are those of `_core.Mapping.willneed`: ``only_count=True`` requests none.
 
         Returns
         -------
         (int, int, int)
             Pages covered, pages that were missing, madvise calls made.
         """
-        return self.mapping.willneed(rows, self.origin, self.row_bytes, **options)
+        return self.mapping.willneed(
+            rows, self.origin, self.row_bytes, gap_pages, trust_mincore, only_count
+        )
 
     def request_rows(self, begin: int, end: int) -> None:
         """Asks the kernel to read the rows [begin, end) of the file, and returns at once."""
@@ -330,13 +342,14 @@ class FeatureStore(MappedFile):
     def __getitem__(self, nodes: Any) -> Any:
         """Rows by node id: one number, a slice, or an array of ids; always copies."""
         if isinstance(nodes, slice):
-            return self.gather(np.arange(*nodes.indices(self.num_nodes)))
+            begin, end, step = nodes.indices(self.num_nodes)
+            return self.gather(np.arange(begin, end, step))
         if np.ndim(nodes) == 0:
             row = self.get_data(nodes)
             return row if len(self.shape) > 1 else row[0]
         return self.gather(nodes)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> RowArray:
         """All rows in the user's order: a copy of the whole file."""
         if copy is False:
             raise ValueError("an array of a FeatureStore is a copy; use get_tensor for a view")
@@ -407,12 +420,12 @@ class EdgeRows(FeatureStore):
 
     def _read_header(self) -> None:
         self._take_header(_core.CSR(self.mapping).header)
-        found = self._sections.get(self.section)
-        if found is None:
+        rows = self._sections.get(self.section)
+        if rows is None:
             raise FormatError(f"{self.path} has no section {self.section!r}: build it again")
         self._sections = {}  # whose order is that of nodes
-        self._have_rows((found.count,), DTYPES[found.dtype], found.offset)
+        self._have_rows((rows.count,), DTYPES[rows.dtype], rows.offset)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         open_file = partial(type(self), section=self.section)
         return reopen, (open_file, self.path, self.identity, self.mapping.held_at)

@@ -137,17 +137,16 @@ class Graph(GraphMethods02, MappedFile):
         FormatError
             If it cannot be of the same edges.
         """
-        own, other = (
-            (file.num_nodes, file.num_edges, file.num_input_edges, file.stored_order)
-            for file in (self, graph)
-        )
         is_outgoing = graph.is_directed and not graph.is_incoming
-        if own != other or not self.is_incoming or not is_outgoing:
+        if self._counts() != graph._counts() or not self.is_incoming or not is_outgoing:
             raise FormatError(
                 f"{self.path} and {graph.path} are not the in-neighbours and the out-neighbours "
                 f"of one directed graph: build the dataset again"
             )
         self.out_lists = graph
+
+    def _counts(self) -> tuple[object, ...]:
+        return self.num_nodes, self.num_edges, self.num_input_edges, self.stored_order
 
     def lists_of(self, direction: Direction, what: str) -> Self:
         """The file whose lists have the neighbours in one direction.
@@ -176,7 +175,7 @@ class Graph(GraphMethods02, MappedFile):
             f"graphzero.reorder(..., neighbors='both')"
         )
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         if self.out_lists is None:
             return super().__reduce__()
         return (*super().__reduce__(), {"out_lists": self.out_lists})
@@ -189,7 +188,7 @@ class Graph(GraphMethods02, MappedFile):
     @cached_property
     def section_bytes(self) -> dict[str, int]:
         """Bytes of each section of the file, by name."""
-        return {name: one.length for name, one in self._sections.items()}
+        return {name: entry.length for name, entry in self._sections.items()}
 
     def section_width(self, name: str) -> int:
         """Bytes of an element of a section."""
@@ -199,7 +198,7 @@ class Graph(GraphMethods02, MappedFile):
         """A resident prefix of a section, which belongs to the caller."""
         return ResidentPrefix(self.mapping, self._sections[name].offset)
 
-    indptr: npt.NDArray[Any] = section(
+    indptr: npt.NDArray[np.unsignedinteger] = section(
         "indptr",
         """Where each neighbour list begins in `indices`, and the end of the last: a read-only view.
 
@@ -207,7 +206,7 @@ class Graph(GraphMethods02, MappedFile):
         translates them to the user's ids where it is not None.
         """,
     )
-    indices: npt.NDArray[Any] = section(
+    indices: npt.NDArray[np.unsignedinteger] = section(
         "indices", "Neighbour lists as stored, (num_edges,) uint32 or uint64, a read-only view."
     )
     weights: npt.NDArray[np.float32] | None = section(
@@ -216,10 +215,10 @@ class Graph(GraphMethods02, MappedFile):
     times: npt.NDArray[np.int64] | None = section(
         "times", "Edge timestamps in the order of `indices`, (num_edges,) int64 view, or None."
     )
-    time_order: npt.NDArray[Any] | None = section(
+    time_order: npt.NDArray[np.unsignedinteger] | None = section(
         "time_order", "Offsets within each neighbour list, oldest edge first, a view, or None."
     )
-    node_ids: npt.NDArray[Any] | None = section(
+    node_ids: npt.NDArray[np.unsignedinteger] | None = section(
         "node_ids", "The user's id of each stored node, a view; None if they are the same."
     )
 
@@ -276,18 +275,18 @@ class Graph(GraphMethods02, MappedFile):
         ids.sort()
         return ids
 
-    def _stored_list(self, node: Any) -> tuple[int, int, IdArray]:
+    def _stored_list(self, node: object) -> tuple[int, int, IdArray]:
         """Stored positions [begin, end) of a node's edges, and the user's ids of its neighbours."""
-        one = as_ids([node], self.num_nodes, "nodes")
+        ids = as_ids([node], self.num_nodes, "nodes")
         _, positions, stored = self._csr.sample_hop(
-            self._csr.to_stored(one), -1, Sampling(), _core.Draws(0, 0, 0), 1
+            self._csr.to_stored(ids), -1, Sampling(), _core.Draws(0, 0, 0), 1
         )
         begin = int(positions[0]) if positions.size else 0
         return begin, begin + positions.size, self._csr.to_user(stored)
 
     def sample_neighbors(
         self,
-        seeds: Any,
+        seeds: npt.ArrayLike,
         fanout: int,
         *,
         replace: bool = False,
@@ -340,7 +339,7 @@ class Graph(GraphMethods02, MappedFile):
 
     def random_walk(
         self,
-        start: Any,
+        start: npt.ArrayLike,
         length: int,
         *,
         p: float = 1.0,

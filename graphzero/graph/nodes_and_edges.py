@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.errors import FormatError
-from graphzero.graph.features import FeatureStore, StoredIds
+from graphzero.graph.features import FeatureStore, RowArray, StoredIds
 from graphzero.graph.graph import Graph
 from graphzero.graph.user_input import (
     IdArray,
@@ -75,7 +74,7 @@ class EdgeSplits(Splits):
         """The times of the edges of a split, (n,) int64; errors are those of `edge_index`."""
         return self._section(name, "time")
 
-    def _section(self, name: str, section: str) -> npt.NDArray[Any]:
+    def _section(self, name: str, section: str) -> RowArray:
         count = len(self[name])
         rows = self.stores[name].read_section(section)
         if rows is None or len(rows) != count:
@@ -194,7 +193,7 @@ class NodeStore(_AttributeFiles):
         return self.to_stored(np.arange(self.num_nodes))
 
     @property
-    def node_ids(self) -> npt.NDArray[Any] | NodeTexts | None:
+    def node_ids(self) -> RowArray | NodeTexts | None:
         """The user's own id of each node of this type: see `Dataset.node_ids`."""
         if self._id_table is None:
             return None
@@ -227,7 +226,7 @@ class NodeStore(_AttributeFiles):
         return stored if self._order is None else self._order.to_user(stored, num_threads)
 
     @property
-    def order_identity(self) -> tuple[Any, ...]:
+    def order_identity(self) -> tuple[object, ...]:
         """Fingerprint of the order in which the nodes are stored."""
         return () if self._order is None else self._order.identity
 
@@ -295,7 +294,7 @@ class EdgeStore(_AttributeFiles):
         """The number of each row in the files, in the user's order."""
         return self._by_position()[1]
 
-    def degree(self, nodes: Any) -> IdArray:
+    def degree(self, nodes: object) -> IdArray:
         """Stored neighbours of each of some nodes of `owner`'s type, by the user's ids, (n,) int64.
 
         Raises

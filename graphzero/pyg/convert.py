@@ -26,7 +26,7 @@ from graphzero.ingest.sources.torch_file import array_of_tensor, is_sparse_tenso
 from graphzero.pyg.facade import is_seed_edges
 from graphzero.store.manifest import EDGES, NODES
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.generic]
 
 _SPLITS = {"train": "train", "val": "val", "valid": "val", "test": "test"}
 _SPLIT_NAMES = {

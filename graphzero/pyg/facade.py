@@ -21,7 +21,7 @@ import numpy.typing as npt
 from graphzero import _core
 from graphzero.errors import FormatError, user_line
 from graphzero.graph.dataset import OF_DATA, Dataset
-from graphzero.graph.features import FeatureStore
+from graphzero.graph.features import FeatureStore, RowArray
 from graphzero.graph.nodes_and_edges import EdgeStore, NodeStore
 from graphzero.graph.user_input import IdArray
 from graphzero.store.free_memory import available_memory
@@ -108,7 +108,7 @@ class HandedOut:
         self._tensors: dict[tuple[TypeKey, str], Tensor] = {}
         self._has_warned = False
 
-    def tensor(self, key: TypeKey, name: str, read: Callable[[], npt.NDArray[Any]]) -> Tensor:
+    def tensor(self, key: TypeKey, name: str, read: Callable[[], RowArray]) -> Tensor:
         """The tensor of a type and name, which `read` reads the first time."""
         if (key, name) in self._tensors:
             return self._tensors[key, name]
@@ -313,7 +313,7 @@ class _TypeFacade(_Attributes):
             raise KeyError(f"{self!r} has no {name!r}; it has {', '.join(self.keys())}")
         return kept[name]
 
-    def _read(self, name: str) -> npt.NDArray[np.generic]:
+    def _read(self, name: str) -> RowArray:
         store = self._files.attributes[name]
         _require_room(name, store.num_nodes, store.row_bytes, self._files.LOOKUP_BYTES)
         return store.gather_stored(self._files.all_rows(), None, 1)
