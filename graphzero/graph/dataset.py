@@ -1,7 +1,6 @@
 """`Dataset`: the files of one graph, opened together.
 
-A graph without types is the graph with one node type and one edge type, both without a name; what
-`Dataset` has as a whole is a view of these.
+A graph without types is the graph with one node type and one edge type, both without a name.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Facade(Protocol):
 
     @property
     def deleted(self) -> tuple[str, ...]:
-        """Names of what was deleted from this copy of a dataset."""
+        """See `Dataset.deleted`."""
 
     @property
     def unsaved(self) -> dict[str | EdgeType | None, dict[str, object]]:
@@ -327,8 +326,6 @@ class Dataset(ClosedAtExit):
             )
         return self
 
-    # ---- files of a graph without types
-
     @property
     def _only_nodes(self) -> NodeStore:
         self._require_one_type()
@@ -424,8 +421,6 @@ class Dataset(ClosedAtExit):
         """
         return self._only_nodes.lookup(ids, missing=missing)
 
-    # ---- files
-
     def warn_of_direction(self) -> None:
         """Warns, once, of messages against the edges that nobody has chosen: see `open_dataset`."""
         note, self._direction_note = self._direction_note, None
@@ -483,9 +478,9 @@ class Dataset(ClosedAtExit):
         """
         if self._huge is not None:
             self._huge.close()
-        with ExitStack() as files:  # which calls all of them, whatever one raises
-            for part in self._parts():
-                files.callback(part.close)
+        with ExitStack() as stack:  # which calls all of them, whatever one raises
+            for file in self._parts():
+                stack.callback(file.close)
 
     def __repr__(self) -> str:
         kept = list(self.facade.kept())

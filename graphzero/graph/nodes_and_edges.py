@@ -25,6 +25,7 @@ from graphzero.graph.user_input import (
 from graphzero.store.format import dtype_name
 from graphzero.store.id_table import IdTable
 from graphzero.store.manifest import EDGE_TIME, EDGE_WEIGHT, EdgeType, SampledBy
+from graphzero.store.mapped_file import MappedFile
 from graphzero.units import format_bytes
 
 if TYPE_CHECKING:
@@ -127,6 +128,10 @@ class _AttributeFiles:
     def all_rows(self) -> IdArray:
         """The number of each row in the files, in the user's order."""
         raise NotImplementedError
+
+    def files(self) -> list[MappedFile]:
+        """Every mapped file."""
+        return [*self.attributes.values(), *self.split_files.values()]
 
     def shapes(self) -> list[str]:
         """The number of nodes or edges, and each attribute with its shape and dtype, in words."""
@@ -234,9 +239,9 @@ class NodeStore(_AttributeFiles):
         """Whether the rows of an attribute have the order in which the nodes are stored."""
         return store.stored_order == (None if self._order is None else self._order.stored_order)
 
-    def files(self) -> list[FeatureStore | IdTable]:
+    def files(self) -> list[MappedFile]:
         """Every mapped file of these nodes."""
-        return [*self.attributes.values(), *self.split_files.values(), *self._id_files.values()]
+        return [*super().files(), *self._id_files.values()]
 
 
 class EdgeStore(_AttributeFiles):
@@ -381,7 +386,7 @@ class EdgeStore(_AttributeFiles):
         order = np.argsort(positions, kind="stable")
         return edges.take(order, axis=1), at[order], positions[order]  # contiguous
 
-    def files(self) -> list[Graph | FeatureStore]:
+    def files(self) -> list[MappedFile]:
         """Every mapped file of these edges."""
-        out = [] if self.graph.out_lists is None else [self.graph.out_lists]
-        return [self.graph, *out, *self.attributes.values(), *self.split_files.values()]
+        out_lists = [] if self.graph.out_lists is None else [self.graph.out_lists]
+        return [self.graph, *out_lists, *super().files()]
