@@ -587,16 +587,16 @@ def _open_files(folder: Path, manifest: Manifest) -> Dataset:
         }
         nodes = {}
         for name, table in manifest.nodes.items():
-            nodes[name] = _open_nodes(files, name, table, graphs.get(EDGES))
+            nodes[name] = _node_store(files, name, table, graphs.get(EDGES))
         edges = []
         for edge_type, graph in graphs.items():
             ends = (nodes[edge_type[0]], nodes[edge_type[2]])
-            if not _is_described(graph, ends, manifest, edge_type):
+            if not _agrees(graph, ends, manifest, edge_type):
                 raise FormatError(
                     f"{folder}: the graph file is not the one that dataset.json describes: "
                     f"build the dataset again"
                 )
-            edges.append(_open_edges(files, graph, ends, edge_type, manifest.edges[edge_type]))
+            edges.append(_edge_store(files, graph, ends, edge_type, manifest.edges[edge_type]))
         if manifest.out_graph is not None:
             graphs[EDGES].attach_out_lists(files.open(Graph, manifest.out_graph))
         ds = Dataset.of_types(nodes.values(), edges)
@@ -628,7 +628,7 @@ class _Files:
         return {name: self.open(file_class, entry) for name, entry in entries.items()}
 
 
-def _open_nodes(files: _Files, name: str, table: NodeTable, graph: Graph | None) -> NodeStore:
+def _node_store(files: _Files, name: str, table: NodeTable, graph: Graph | None) -> NodeStore:
     """The nodes of a type; the graph has their order where there are no types."""
     nodes = NodeStore(
         name,
@@ -648,7 +648,7 @@ def _open_nodes(files: _Files, name: str, table: NodeTable, graph: Graph | None)
     return nodes
 
 
-def _is_described(
+def _agrees(
     graph: Graph, ends: tuple[NodeStore, NodeStore], manifest: Manifest, edge_type: EdgeType
 ) -> bool:
     """Whether a graph file has the counts and the direction that the manifest says."""
@@ -662,7 +662,7 @@ def _is_described(
     )
 
 
-def _open_edges(
+def _edge_store(
     files: _Files,
     graph: Graph,
     ends: tuple[NodeStore, NodeStore],

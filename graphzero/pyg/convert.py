@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ import torch
 import torch_geometric.data
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
+from torch_geometric.data.storage import BaseStorage
 from torch_geometric.utils import to_edge_index
 
 from graphzero import api
@@ -24,9 +25,11 @@ from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.ingest.folder import once
 from graphzero.ingest.sources.torch_file import array_of_tensor, is_sparse_tensor
 from graphzero.pyg.facade import is_seed_edges
-from graphzero.store.manifest import EDGES, NODES
+from graphzero.store.manifest import EDGES, NODES, EdgeType
 
-Array = npt.NDArray[np.generic]
+Array = npt.NDArray[Any]
+# What has no row for each node or edge, by name: of a type, or of the whole graph (None).
+Kept: TypeAlias = dict[str | EdgeType | None, dict[str, object]]
 
 _SPLITS = {"train": "train", "val": "val", "valid": "val", "test": "test"}
 _SPLIT_NAMES = {
@@ -48,7 +51,7 @@ _INSTEAD = {
 
 
 def from_data(
-    data: Any,
+    data: object,
     path: str | os.PathLike[str],
     *,
     weight_attrs: str | Sequence[str] | None = None,
@@ -106,7 +109,7 @@ def from_data(
     for name in options.keys() - api.GRAPH_OPTIONS:
         reason = _INSTEAD.get(name, f"there are {sorted(api.GRAPH_OPTIONS)}")
         raise TypeError(f"from_data has no {name}=: {reason}")
-    graph = _describe(_one_graph(data))
+    graph = _parts_of(_one_graph(data))
     of_nodes, of_edges = graph.nodes.values(), graph.edges.values()
     if weight_attrs is None:
         weight_attrs = ["edge_weight"] if _can_sample(of_edges, "edge_weight", np.float32) else []
@@ -122,11 +125,13 @@ def from_data(
     dataset = open_dataset(path)
     dataset.facade.unsaved.update(unsaved)
     for name in dataset.shadowed():
-        _warn(f"data.{name} of the result is something else: read data[{name!r}], or batch.{name}")
+        _warn_user(
+            f"data.{name} of the result is something else: read data[{name!r}], or batch.{name}"
+        )
     return dataset
 
 
-def _one_graph(data: Any) -> Data | HeteroData:
+def _one_graph(data: object) -> Data | HeteroData:
     """The graph, also if it is the only one of a PyG dataset."""
     if isinstance(data, torch_geometric.data.Dataset):
         if len(data) != 1:
@@ -156,8 +161,9 @@ class _Graph:
 
     Attributes
     ----------
+    num_nodes : dict of int
     nodes, edges : dict of dict
-        Arrays with a row for each node or edge, by name; ``num_nodes`` and ``edge_index``.
+        Arrays with a row for each node or edge, by name; ``edge_index``.
     splits : dict of dict
         Node ids, or a mask of them, by the name of the split and the node type.
     masks : dict of dict
@@ -166,19 +172,20 @@ class _Graph:
         What has no row for each node or edge: by type, and None for the whole graph.
     """
 
-    nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    edges: dict[tuple[str, str, str], dict[str, Any]] = field(default_factory=dict)
+    num_nodes: dict[str, int] = field(default_factory=dict)
+    nodes: dict[str, dict[str, Array]] = field(default_factory=dict)
+    edges: dict[EdgeType, dict[str, Array]] = field(default_factory=dict)
     splits: dict[str, dict[str, Array]] = field(default_factory=dict)
     masks: dict[str, dict[str, str]] = field(default_factory=dict)
-    kept: dict[Any, dict[str, Any]] = field(default_factory=dict)
+    kept: Kept = field(default_factory=dict)
 
-    def extras(self) -> tuple[bytes | None, dict[Any, dict[str, Any]]]:
+    def extras(self) -> tuple[bytes | None, Kept]:
         """The content of the file of `Extras`, and what it cannot hold, with a warning."""
-        unsaved: dict[Any, dict[str, Any]] = {}
+        unsaved: Kept = {}
         for key, values in self.kept.items():
             for name in [name for name, value in values.items() if not _can_save(value)]:
                 unsaved.setdefault(key, {})[name] = values.pop(name)
-                _warn(
+                _warn_user(
                     f"{name} is a {type(unsaved[key][name]).__name__}, which is not stored: the "
                     f"result of from_data has it in memory, and graphzero.open does not. Numbers, "
                     f"texts, tensors, and lists and dictionaries of them are stored"
@@ -191,57 +198,68 @@ class _Graph:
         torch.save(content, file)
         return file.getvalue(), unsaved
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, object]:
         """Arguments of `build`."""
-        if NODES not in self.nodes:
-            return {"nodes": self.nodes, "edges": self.edges, "splits": self.splits}
-        nodes, edges = {**self.nodes[NODES]}, self.edges[EDGES]
-        more = {"num_nodes": nodes.pop("num_nodes"), "nodes": nodes}
-        splits = {name: of_types[NODES] for name, of_types in self.splits.items()}
-        return {"edges": edges, **more, "splits": splits}
+        if NODES in self.nodes:
+            return {
+                "edges": self.edges[EDGES],
+                "num_nodes": self.num_nodes[NODES],
+                "nodes": self.nodes[NODES],
+                "splits": {name: by_type[NODES] for name, by_type in self.splits.items()},
+            }
+        nodes = {
+            node_type: {"num_nodes": self.num_nodes[node_type], **arrays}
+            for node_type, arrays in self.nodes.items()
+        }
+        return {"nodes": nodes, "edges": self.edges, "splits": self.splits}
 
 
-def _describe(data: Data | HeteroData) -> _Graph:
+def _parts_of(data: Data | HeteroData) -> _Graph:
     """The parts of a PyG graph; a ValueError names one that cannot be stored."""
-    graph, typed = _Graph(), isinstance(data, HeteroData)
-    if typed:
+    graph, is_typed = _Graph(), isinstance(data, HeteroData)
+    if is_typed:
         graph.kept[None] = dict(data._global_store.items())
         if not data.edge_types:
             raise ValueError("the graph has no edges: set edge_index of an edge type")
     for store in data.node_stores:
         if store.num_nodes is None:
             raise ValueError(f"{_prefix(store)}no number of nodes: set its num_nodes")
-        graph.nodes[store._key if typed else NODES] = {"num_nodes": int(store.num_nodes)}
+        graph.num_nodes[_node_type(store)] = int(store.num_nodes)
+        graph.nodes[_node_type(store)] = {}
     for store in data.edge_stores:
-        for name in (store._key[0], store._key[2]) if typed else ():
+        for name in (store._key[0], store._key[2]) if is_typed else ():
             if name not in graph.nodes:
                 raise ValueError(
                     f"{_prefix(store)}no nodes of type {name!r}: set data[{name!r}].num_nodes"
                 )
-        graph.edges[store._key if typed else EDGES] = _edges(store)
-    for store in [*data.node_stores, *data.edge_stores] if typed else [data._store]:
-        nodes = graph.nodes.get(store._key if typed else NODES)
-        edges = graph.edges.get(store._key if typed else EDGES)
-        parts = [part for part in (nodes, edges) if part is not None]
-        kept = graph.kept.setdefault(store._key, {})
+        graph.edges[_edge_type(store)] = _edges_of(store)
+    for store in [*data.node_stores, *data.edge_stores] if is_typed else [data._store]:
+        graph.kept.setdefault(store._key, {})
         for name in list(store.keys()):
-            if name in _TOPOLOGY or (nodes and _add_split(graph, store, name)):
-                continue
-            of_edges = store.is_edge_attr(name) or name.startswith("edge_")
-            _add(parts[-1 if of_edges else 0], kept, store, name)
+            has_nodes = _node_type(store) in graph.nodes
+            if name not in _TOPOLOGY and not (has_nodes and _add_split(graph, store, name)):
+                _add_attribute(graph, store, name)
     return graph
 
 
-def _prefix(store: Any) -> str:
+def _node_type(store: BaseStorage) -> str:
+    return NODES if store._key is None else store._key
+
+
+def _edge_type(store: BaseStorage) -> EdgeType:
+    return EDGES if store._key is None else store._key
+
+
+def _prefix(store: BaseStorage) -> str:
     """Which type an error is about."""
     return "" if store._key is None else f"{store._key}: "
 
 
-def _warn(text: str) -> None:
+def _warn_user(text: str) -> None:
     warnings.warn(text, UserWarning, stacklevel=user_line())
 
 
-def _as_array(value: Any, name: str) -> Array:
+def _as_array(value: object, name: str) -> Array:
     """The numbers of a tensor or array, not copied where they are in the processor's memory."""
     if isinstance(value, Tensor):
         dense = value if is_sparse_tensor(value) else value.as_subclass(Tensor)
@@ -254,7 +272,7 @@ def _as_array(value: Any, name: str) -> Array:
     )
 
 
-def _edges(store: Any) -> dict[str, Any]:
+def _edges_of(store: BaseStorage) -> dict[str, Array]:
     """The edges of a store; the values of a sparse matrix are weights or attributes."""
     edge_index, value, where = store.get("edge_index"), None, _prefix(store)
     if edge_index is None:
@@ -276,26 +294,27 @@ def _edges(store: Any) -> dict[str, Any]:
     return {"edge_index": edges, "edge_weight" if values.ndim == 1 else "edge_attr": values}
 
 
-def _add_split(graph: _Graph, store: Any, name: str) -> bool:
+def _add_split(graph: _Graph, store: BaseStorage, name: str) -> bool:
     """Takes a mask or ids of a split; False where the name or the type is not that of one."""
     if name not in _SPLIT_NAMES or not isinstance(store[name], Tensor | np.ndarray):
         return False
-    where, kind = _prefix(store), NODES if store._key is None else store._key
-    count = graph.nodes[kind]["num_nodes"]
+    where, node_type = _prefix(store), _node_type(store)
+    count = graph.num_nodes[node_type]
     array = _as_array(torch.as_tensor(store[name]), f"{where}{name}")
     is_mask = array.dtype == np.bool_ and array.shape == (count,)
     if is_mask or (array.ndim == 1 and array.dtype.kind in "iu" and not name.endswith("_mask")):
         split = _SPLIT_NAMES[name]
-        earlier = graph.splits.setdefault(split, {}).setdefault(kind, array)
+        earlier = graph.splits.setdefault(split, {}).setdefault(node_type, array)
         if earlier is not array and not np.array_equal(_ids_of(earlier), _ids_of(array)):
-            other = next(one for one, of in graph.masks[kind].items() if of == split)
+            masks = graph.masks[node_type].items()
+            other = next(mask for mask, mask_split in masks if mask_split == split)
             raise ValueError(
                 f"{where}{other} and {name} both name the split {split!r}, and have different "
                 f"nodes: remove one of them, or give it a name of its own before from_data"
             )
-        graph.masks.setdefault(kind, {})[name] = split
+        graph.masks.setdefault(node_type, {})[name] = split
         return True
-    _warn(
+    _warn_user(
         f"{where}{name} of shape {array.shape} is no split, which is a mask of {count:,} "
         f"nodes or their ids: it is stored as it is, and input_nodes= takes one column of it"
     )
@@ -307,7 +326,7 @@ def _ids_of(split: Array) -> Array:
     return np.flatnonzero(split) if split.dtype == np.bool_ else np.unique(split)
 
 
-def _can_save(value: Any) -> bool:
+def _can_save(value: object) -> bool:
     """Whether a value comes back from a file in which no code is executed."""
     if isinstance(value, Tensor) and value.layout == torch.strided and type(value) is Tensor:
         return True
@@ -321,23 +340,29 @@ def _can_save(value: Any) -> bool:
     return True
 
 
-def _add(part: dict[str, Any], kept: dict[str, Any], store: Any, name: str) -> None:
+def _add_attribute(graph: _Graph, store: BaseStorage, name: str) -> None:
     """Stores an attribute with a row for each node or edge; keeps others in memory."""
-    value, where, what = store[name], f"{_prefix(store)}{name}", "nodes"
-    count = part.get("num_nodes")
-    if count is None:
-        count, what = part["edge_index"].shape[1], "edges"
+    value, where = store[name], f"{_prefix(store)}{name}"
+    is_of_edges = isinstance(store._key, tuple)
+    if store._key is None:
+        is_of_edges = store.is_edge_attr(name) or name.startswith("edge_")
+    if is_of_edges:
+        part, what = graph.edges[_edge_type(store)], "edges"
+        count = part["edge_index"].shape[1]
+    else:
+        part, what = graph.nodes[_node_type(store)], "nodes"
+        count = graph.num_nodes[_node_type(store)]
     is_stored = (store.is_node_attr(name) or store.is_edge_attr(name)) and not is_seed_edges(name)
     array = _as_array(value, where) if is_stored else np.empty(0)
     if name in ("batch", "ptr"):
-        _warn(f"{where} is left out: the graphs of a PyG Batch are stored as one graph")
+        _warn_user(f"{where} is left out: the graphs of a PyG Batch are stored as one graph")
     elif is_stored and _IN_BATCHES.get(name) == what:
         if not np.array_equal(array, np.arange(count)):
             raise ValueError(
                 f"{where}: a batch has numbers of its {what} under this name, which are others: "
                 f"give the attribute another name, such as 'own_{name}'"
             )
-        _warn(f"{where} is left out: it counts the {what} from 0, as {name} of batches does")
+        _warn_user(f"{where} is left out: it counts the {what} from 0, as {name} of batches does")
     elif is_stored and store._parent().__cat_dim__(name, value, store) % array.ndim == 0:
         part[name] = array
     elif is_stored or (value is not None and name in ("x", "y", "edge_attr", "edge_weight")):
@@ -347,13 +372,13 @@ def _add(part: dict[str, Any], kept: dict[str, Any], store: Any, name: str) -> N
             f"transpose it, or give it another name"
         )
     elif value is not None:
-        kept[name] = value
+        graph.kept[store._key][name] = value
 
 
-def _can_sample(parts: Iterable[Mapping[str, Any]], name: str, dtype: Any) -> bool:
+def _can_sample(parts: Iterable[Mapping[str, Array]], name: str, dtype: Any) -> bool:
     """Whether neighbours can be drawn by the attributes of a name as they are."""
-    found = [part[name] for part in parts if name in part]
-    return bool(found) and all(
+    columns = [part[name] for part in parts if name in part]
+    return bool(columns) and all(
         values.ndim == 1 and np.issubdtype(values.dtype, dtype) and not (values < 0).any()
-        for values in found
+        for values in columns
     )

@@ -17,7 +17,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -307,11 +307,12 @@ class Manifest:
 
     def entries(self) -> list[FileEntry]:
         """Every file of the dataset."""
-        found: list[Any] = []
+        values: list[object] = []
         for table in (*self.nodes.values(), *self.edges.values()):
             for value in vars(table).values():
-                found += value.values() if isinstance(value, dict) else [value]
-        return [one for one in (*found, self.out_graph, self.extras) if isinstance(one, FileEntry)]
+                values += value.values() if isinstance(value, dict) else [value]
+        values += [self.out_graph, self.extras]
+        return [value for value in values if isinstance(value, FileEntry)]
 
 
 # A file name has at most 255 bytes, of which its name during the build needs 24.
@@ -325,7 +326,6 @@ _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456
 _AMBIGUOUS = re.compile("^_|_$|_(?=_)|(?<=_)_")
 
 
-# What the files of nodes and edges besides attributes are called.
 def reverse_types(edge_type: EdgeType, types: Iterable[EdgeType]) -> list[EdgeType]:
     """Which of some types are the reverse of a type: "rev_" and its name, or the same name."""
     source, relation, target = edge_type
@@ -333,6 +333,7 @@ def reverse_types(edge_type: EdgeType, types: Iterable[EdgeType]) -> list[EdgeTy
     return [kind for kind in types if kind in {(target, name, source) for name in names}]
 
 
+# What the files of nodes and edges besides attributes are called.
 _RESERVED = re.compile("ids|id_map|visits|split_.*", re.DOTALL)
 
 
@@ -351,11 +352,13 @@ class Layout:
     def node_rows(self, node_type: str, attribute: str) -> str:
         """File of an attribute of nodes: "features.gd", "node_year.gd", or "paper.x.gd"."""
         name = {"x": "features", "y": "labels"}.get(attribute, f"node_{attribute}")
-        return self._file([node_type], f"{_attribute(attribute) if self.is_typed else name}.gd")
+        if self.is_typed:
+            name = _attribute_part(attribute)
+        return self._file([node_type], f"{name}.gd")
 
     def edge_rows(self, edge_type: EdgeType, attribute: str) -> str:
         """File of an attribute of edges: "edge_kind.gd", or "author__writes__paper.kind.gd"."""
-        name = _attribute(attribute) if self.is_typed else f"edge_{attribute}"
+        name = _attribute_part(attribute) if self.is_typed else f"edge_{attribute}"
         return self._file(edge_type, f"{name}.gd")
 
     def split(self, types: str | EdgeType, split: str) -> str:
@@ -371,7 +374,7 @@ class Layout:
     def _file(self, types: Sequence[str], name: str) -> str:
         if not self.is_typed:
             return name
-        name = "__".join(_AMBIGUOUS.sub("%5F", _encode(each)) for each in types) + f".{name}"
+        name = "__".join(_AMBIGUOUS.sub("%5F", _encode(part)) for part in types) + f".{name}"
         if len(name) > _MOST_NAME_BYTES:
             raise ValueError(
                 f"the file name {name[:40]}... of {', '.join(map(repr, types))} would have "
@@ -428,7 +431,7 @@ def _encode(name: str) -> str:
     return "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in name.encode())
 
 
-def _attribute(name: str) -> str:
+def _attribute_part(name: str) -> str:
     first = "".join(f"%{byte:02X}" for byte in name[0].encode())
     encoded = _encode(name)
     return first + encoded[1:] if _RESERVED.fullmatch(name) else encoded
@@ -475,16 +478,15 @@ _DEFAULTS = {"weight": EDGE_WEIGHT, "time": EDGE_TIME, "time_level": "edge"}
 @cache
 def _fields_of(kind: Any) -> list[tuple[str, bool, Any, tuple[Any, ...]]]:
     """Of each field: its name, whether it may be None, its type, and what this is made of."""
-    found = []
-    for name, declared in get_type_hints(kind).items():
-        of = get_args(declared)
-        may_be_none = type(None) in of
-        one = of[0] if may_be_none else declared
-        found.append((name, may_be_none, get_origin(one) or one, get_args(one)))
-    return found
+    fields = []
+    for name, hint in get_type_hints(kind).items():
+        may_be_none = type(None) in get_args(hint)
+        declared = get_args(hint)[0] if may_be_none else hint
+        fields.append((name, may_be_none, get_origin(declared) or declared, get_args(declared)))
+    return fields
 
 
-def _read_fields(kind: type[_T], content: Any) -> _T:
+def _read_fields(kind: type[_T], content: Mapping[str, Any]) -> _T:
     """A dataclass from the JSON object of its fields, each of the type that is declared.
 
     Raises
@@ -492,13 +494,13 @@ def _read_fields(kind: type[_T], content: Any) -> _T:
     ValueError
         Naming a field whose value is of another type, out of range, or missing.
     """
-    found = {}
+    values = {}
     for name, may_be_none, declared, of in _fields_of(kind):  # type: ignore[arg-type]
         value = content.get(name, _DEFAULTS.get(name))
         if value is not None or not may_be_none:
             value = _value(name, declared, of, value)
-        found[name] = value
-    return kind(**found)
+        values[name] = value
+    return kind(**values)
 
 
 def _value(name: str, declared: Any, of: tuple[Any, ...], value: Any) -> Any:
@@ -520,12 +522,12 @@ def _value(name: str, declared: Any, of: tuple[Any, ...], value: Any) -> Any:
     if declared is FileEntry:
         return _entry(value)
     if declared is dict:
-        return {key: _value(name, of[1], (), each) for key, each in value.items()}
+        return {key: _value(name, of[1], (), item) for key, item in value.items()}
     is_record = is_dataclass(declared)
     return _read_fields(declared, value) if is_record else value
 
 
-def _entry(value: Any) -> FileEntry:
+def _entry(value: Mapping[str, Any]) -> FileEntry:
     entry = FileEntry(value["name"], value["staged"], value.get("checksum"))
     if not isinstance(entry.name, str) or not _FILE_NAME.fullmatch(entry.name):
         raise ValueError(f"{entry.name!r:.80} is no name of a .gl or .gd file in this folder")
@@ -543,9 +545,9 @@ def _entry(value: Any) -> FileEntry:
     return entry
 
 
-def _fanouts(value: Any) -> Any:
+def _fanouts(value: object) -> object:
     if isinstance(value, dict):
-        return {kind: _fanouts(each) for kind, each in value.items()}
+        return {edge_type: _fanouts(fanouts) for edge_type, fanouts in value.items()}
     if not isinstance(value, list) or any(type(fanout) is not int for fanout in value):
         raise ValueError("fanouts of presampling are not integers")
     return tuple(value)
@@ -625,11 +627,11 @@ def open_build(
         return manifest, [entry.resolve(Path(folder)) for entry in manifest.entries()]
 
     for _ in range(_MOST_TRIES):
-        manifest, found = files_now()
+        manifest, files = files_now()
         try:
             opened = open_files(manifest)
         except (OSError, ValueError):
-            if files_now() == (manifest, found):
+            if files_now() == (manifest, files):
                 raise
             continue
         if read_manifest(folder) == manifest:
