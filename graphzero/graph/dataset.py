@@ -19,7 +19,7 @@ from graphzero import _core
 from graphzero.errors import FormatError, user_line
 from graphzero.graph.features import EdgeRows, FeatureStore, RowArray, SplitRows, StoredIds
 from graphzero.graph.graph import EdgeTypeGraph, Graph
-from graphzero.graph.nodes_and_edges import EdgeSplits, EdgeStore, NodeStore, Splits
+from graphzero.graph.nodes_and_edges import Edges, EdgeSplits, EdgeStore, Nodes, NodeStore, Splits
 from graphzero.graph.user_input import NodeTexts
 from graphzero.store.format import PAGE_BYTES
 from graphzero.store.huge_pages import HugeTopology
@@ -66,9 +66,7 @@ class Facade(Protocol):
     def require_unedited(self, names: Collection[str] | None) -> None:
         """See `Dataset.require_unedited`."""
 
-    def of_copy(
-        self, nodes: Mapping[str, NodeStore], edges: Mapping[EdgeType, EdgeStore]
-    ) -> Facade:
+    def of_copy(self, nodes: Nodes, edges: Edges) -> Facade:
         """The facade of a copy of the dataset, from which names can be deleted."""
 
 
@@ -114,7 +112,7 @@ class Dataset(ClosedAtExit):
     """
 
     # Makes the facade of nodes, edges, and the file of what has no rows; `graphzero` sets it.
-    facade_of: ClassVar[Callable[..., Facade]]
+    facade_of: ClassVar[Callable[[Nodes, Edges, FeatureStore | None], Facade]]
     _nodes: dict[str, NodeStore]
     _edges: dict[EdgeType, EdgeStore]
     _extras: FeatureStore | None = None
@@ -284,8 +282,8 @@ class Dataset(ClosedAtExit):
         """Pairs of a name and its value, of those names that the graph has."""
         return ((name, self[name]) for name in names if name in self)
 
-    def __dir__(self) -> list[str]:
-        return dir(self.facade)
+    def __dir__(self) -> set[str]:
+        return {*super().__dir__(), *dir(self.facade)}
 
     def __copy__(self) -> Dataset:
         copied = Dataset.__new__(Dataset)

@@ -390,3 +390,7 @@ class EdgeStore(_AttributeFiles):
         """Every mapped file of these edges."""
         out_lists = [] if self.graph.out_lists is None else [self.graph.out_lists]
         return [self.graph, *out_lists, *super().files()]
+
+
+Nodes = Mapping[str, NodeStore]  # by node type
+Edges = Mapping[EdgeType, EdgeStore]  # by edge type

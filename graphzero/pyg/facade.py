@@ -10,7 +10,7 @@ import io
 import pickle
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,7 +22,7 @@ from graphzero import _core
 from graphzero.errors import FormatError, user_line
 from graphzero.graph.dataset import OF_DATA, Dataset
 from graphzero.graph.features import FeatureStore, RowArray
-from graphzero.graph.nodes_and_edges import EdgeStore, NodeStore
+from graphzero.graph.nodes_and_edges import Edges, EdgeStore, Nodes, NodeStore
 from graphzero.graph.user_input import IdArray
 from graphzero.store.free_memory import available_memory
 from graphzero.store.manifest import EDGES, NODES, EdgeType
@@ -216,10 +216,6 @@ class _Attributes:
         """Names of the attributes that are read here."""
         return self.keys()
 
-    def _other_names(self) -> set[str]:
-        """What the object has besides attributes."""
-        return {name for name in dir(type(self)) if not name.startswith("_")}
-
     def kept(self) -> dict[str, object]:
         """What belongs to the graph or the type as a whole, by name."""
         return self._undeleted(self._extras.kept(self._key))
@@ -228,16 +224,11 @@ class _Attributes:
         deleted = self._deleted or ()
         return {name: value for name, value in values.items() if name not in deleted}
 
-    def shadowed(self) -> list[str]:
-        """Attributes whose names mean something else here: they are read as items."""
-        other_names = self._other_names() - {"edge_index"}
-        return [name for name in self.keys() if name in other_names]
-
     def __contains__(self, name: object) -> bool:
         return name in self.keys()
 
-    def __dir__(self) -> list[str]:
-        return sorted(self._other_names().union(self._names()))
+    def __dir__(self) -> set[str]:
+        return {*super().__dir__(), *self._names()}
 
     def __setattr__(self, name: str, value: object) -> None:
         """Refuses all but the ids and the number that batches have anyway."""
@@ -294,9 +285,8 @@ class _TypeFacade(_Attributes):
         """Names of the attributes."""
         return [*self._files.attributes, *self.kept()]
 
-    def _other_names(self) -> set[str]:
-        of_files = {name for name in dir(self._files) if not name.startswith("_")}
-        return super()._other_names() | of_files
+    def __dir__(self) -> set[str]:
+        return {*super().__dir__(), *dir(self._files)}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
@@ -442,13 +432,7 @@ class GraphFacade(_Attributes):
     A graph without types has the attributes of its nodes and edges as a whole.
     """
 
-    def __init__(
-        self,
-        nodes: Mapping[str, NodeStore],
-        edges: Mapping[EdgeType, EdgeStore],
-        extras: Extras,
-        handed_out: HandedOut,
-    ) -> None:
+    def __init__(self, nodes: Nodes, edges: Edges, extras: Extras, handed_out: HandedOut) -> None:
         super().__init__(None, extras, handed_out)
         self._nodes = {key: NodeFacade(store, extras, handed_out) for key, store in nodes.items()}
         self._edges = {key: EdgeFacade(store, extras, handed_out) for key, store in edges.items()}
@@ -459,18 +443,11 @@ class GraphFacade(_Attributes):
         self._parts = [] if NODES not in nodes else [*self._types.values()]
 
     @classmethod
-    def of_files(
-        cls,
-        nodes: Mapping[str, NodeStore],
-        edges: Mapping[EdgeType, EdgeStore],
-        extras: FeatureStore | None,
-    ) -> GraphFacade:
+    def of_files(cls, nodes: Nodes, edges: Edges, extras: FeatureStore | None) -> GraphFacade:
         """The facade of the files of a dataset."""
         return cls(nodes, edges, Extras(extras), HandedOut())
 
-    def of_copy(
-        self, nodes: Mapping[str, NodeStore], edges: Mapping[EdgeType, EdgeStore]
-    ) -> GraphFacade:
+    def of_copy(self, nodes: Nodes, edges: Edges) -> GraphFacade:
         """The facade of a copy of the dataset, from which names can be deleted."""
         copied = GraphFacade(nodes, edges, self._extras, self._handed_out)
         copied._deleted = set(self._deleted or ())
@@ -502,14 +479,18 @@ class GraphFacade(_Attributes):
     def _names(self) -> list[str]:
         return self.keys() if self._parts else list(self.kept())
 
-    def _other_names(self) -> set[str]:
-        return super()._other_names().union(name for name in dir(Dataset) if name[0] != "_")
-
     def shadowed(self) -> list[str]:
         """Attributes whose names mean something else: they are read as items."""
         if self._parts:
-            return super().shadowed()
-        return [name for facade in self._types.values() for name in facade.shadowed()]
+            owners = (GraphFacade, Dataset)
+            return [name for name in self._names() if any(hasattr(of, name) for of in owners)]
+        return [
+            name
+            for facade in self._types.values()
+            for name in facade
+            if name != "edge_index"
+            and (hasattr(type(facade), name) or hasattr(facade._files, name))
+        ]
 
     def metadata(self) -> tuple[list[str], list[EdgeType]]:
         """Node types and edge types, as ``to_hetero`` takes them."""
