@@ -115,11 +115,13 @@ def test_damaged_datasets_are_refused_by_name(dataset, name):
 
 def test_what_needs_no_torch_does_not_import_it(dataset):
     code = (
-        "import sys, graphzero as gz\n"
+        "import sys, graphzero as gz, graphzero.pyg\n"
+        "assert 'from_data' in graphzero.pyg.__all__\n"
         "ds = gz.open(sys.argv[1])\n"
         "gz.NeighborSampler(ds.graph, [2]).sample([1])\n"
         "ds.features.gather([1])\n"
-        "large = {'torch', 'pyarrow', 'torch_geometric', 'matplotlib', 'rich'}\n"
+        "assert 'x' in ds and 'train_mask' in dir(ds) and ds.num_features\n"
+        "large = {'torch', 'pyarrow', 'torch_geometric', 'lightning', 'psutil', 'matplotlib'}\n"
         "loaded = large & set(sys.modules)\n"
         "assert not loaded, loaded\n"
     )

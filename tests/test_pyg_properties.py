@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from torch_geometric.data import Data, HeteroData  # noqa: E402
 
-from graphzero.pyg import LinkNeighborLoader, NeighborLoader, from_data  # noqa: E402
+from graphzero.pyg import NeighborLoader, from_data  # noqa: E402
 
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 DTYPES = [*FLOATS, torch.int64, torch.int32, torch.int16, torch.uint8, torch.bool]
@@ -154,25 +154,3 @@ def test_every_edge_and_every_attribute_come_back(graph, tmp_path):
         check_all(graph, stored)
         if isinstance(graph, HeteroData):
             assert stored.metadata() == graph.metadata()
-
-
-@SLOW
-@given(graph=hetero(), which=st.integers(0, 3), rng=seeds)
-def test_seed_edges_and_their_negatives_are_of_their_type(graph, which, rng, tmp_path):
-    kind = graph.edge_types[which % len(graph.edge_types)]
-    given = graph[kind].edge_index
-    with from_data(graph, tmp_path / "store") as stored:
-        how = {"num_neighbors": [2, 2], "batch_size": 4, "seed": rng}
-        labels = torch.arange(given.shape[1])
-        at = 0
-        for batch in LinkNeighborLoader(
-            stored, edge_label_index=(kind, given), edge_label=labels, **how
-        ):
-            pairs = batch[kind].edge_label_index
-            ends = torch.stack([batch[kind[0]].n_id[pairs[0]], batch[kind[2]].n_id[pairs[1]]])
-            assert torch.equal(ends, given[:, at : at + 4])
-            assert batch[kind].edge_label.tolist() == list(range(at, at + ends.shape[1]))
-            at += ends.shape[1]
-            for part, of in zip(batch.node_stores, graph.node_stores, strict=True):
-                check_rows(part, of, part.n_id, of.num_nodes)
-        assert at == given.shape[1]
