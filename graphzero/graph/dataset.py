@@ -79,10 +79,10 @@ class Dataset(ClosedAtExit):
     It answers the names that scripts for PyG read of a graph: ``ds.x``, ``ds.edge_index``,
     ``ds.train_mask``, ``ds.num_features``, ``ds.keys()``, whatever `from_data` was given; with
     types, ``ds["paper"].x``, ``ds.x_dict``, ``ds.collect("x")`` and ``ds.metadata()``. An attribute
-    is a tensor of all rows, read from disk when it is asked for. What is not larger than a tenth of
-    the available memory is kept: ``ds.x`` is the same tensor every time, and an edit of it is an
-    error when a loader begins a pass. ``copy.copy(ds)`` is another view of the same files: what is
-    deleted from it, the batches of its loaders do not have.
+    is a tensor of all rows, read from disk when it is asked for, and kept while all that are kept
+    take less than a tenth of the available memory: ``ds.x`` is the same tensor every time, and
+    where it was edited in place, a loader that begins a pass raises an error. ``copy.copy(ds)`` is
+    another view of the same files: what is deleted from it, the batches of its loaders do not have.
 
     Parameters
     ----------

@@ -60,14 +60,14 @@ class DataModule(*_Bases):  # type: ignore[misc]
     def __init__(
         self,
         data: Dataset,
-        input_train_nodes: Any = None,
-        input_train_time: Any = None,
-        input_val_nodes: Any = None,
-        input_val_time: Any = None,
-        input_test_nodes: Any = None,
-        input_test_time: Any = None,
-        input_pred_nodes: Any = None,
-        input_pred_time: Any = None,
+        input_train_nodes: object = None,
+        input_train_time: object = None,
+        input_val_nodes: object = None,
+        input_val_time: object = None,
+        input_test_nodes: object = None,
+        input_test_time: object = None,
+        input_pred_nodes: object = None,
+        input_pred_time: object = None,
         *,
         eval_loader_kwargs: Mapping[str, Any] | None = None,
         seed: int | None = None,
@@ -78,14 +78,14 @@ class DataModule(*_Bases):  # type: ignore[misc]
             raise ValueError("DataModule samples neighbours: loader='neighbor' is the only choice")
         splits = sorted({name for of in data.nodes.values() for name in of.splits})
 
-        def nodes_or_split(nodes: Any, *names: str) -> Any:
+        def nodes_or_split(nodes: object, *names: str) -> object:
             """The seeds as given, else the name of a split that the dataset has."""
             return next((name for name in names if nodes is None and name in splits), nodes)
 
         train = nodes_or_split(input_train_nodes, "train")
         if input_pred_nodes is None and data.is_typed and train is not None:
             input_pred_nodes = as_seed_nodes(train, data)[0]
-        seeds: dict[str, tuple[Any, Any]] = {
+        seeds: dict[str, tuple[object, object]] = {
             "train": (train, input_train_time),
             "val": (nodes_or_split(input_val_nodes, "val", "valid"), input_val_time),
             "test": (nodes_or_split(input_test_nodes, "test"), input_test_time),
@@ -95,9 +95,9 @@ class DataModule(*_Bases):  # type: ignore[misc]
         # without seeds, Lightning leaves the stage out
         super().__init__(seeds["val"][0] is not None, seeds["test"][0] is not None, **kwargs)
         self.data, self._splits = data, splits
-        for stage, given in seeds.items():
-            setattr(self, f"input_{stage}_nodes", given[0])
-            setattr(self, f"input_{stage}_time", given[1])
+        for stage, (nodes, time) in seeds.items():
+            setattr(self, f"input_{stage}_nodes", nodes)
+            setattr(self, f"input_{stage}_time", time)
         self.eval_kwargs = {**self.kwargs, **(eval_loader_kwargs or {})}
         self._seed = seed
 
@@ -142,7 +142,7 @@ class DataModule(*_Bases):  # type: ignore[misc]
         """Batches of the nodes to predict for, each once over all ranks."""
         return self._loader("pred")
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, int | None]:
         """The seed, for checkpoints."""
         return {"seed": self._seed}
 
