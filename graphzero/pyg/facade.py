@@ -235,11 +235,8 @@ class _Attributes:
         if name.startswith("_"):
             super().__setattr__(name, value)
             return
-        count = getattr(self, "num_nodes", None)
-        is_same = name == "num_nodes" and value == count
-        if name == "n_id" and count is not None:
-            is_same = np.array_equal(np.asarray(value), np.arange(count))
-        if not is_same:
+        existing = getattr(self, name, None) if name in ("n_id", "num_nodes") else None
+        if existing is None or not np.array_equal(np.asarray(value), existing):
             raise AttributeError(
                 f"{name} cannot be set: the graph is stored, and batches would not have it. Set it "
                 f"before from_data, or in transform= of a loader"
