@@ -324,55 +324,53 @@ class Dataset(ClosedAtExit):
             )
         return self
 
-    @property
+    # methods: an AttributeError of a property would not arrive, because of __getattr__
     def _only_nodes(self) -> NodeStore:
-        self._require_one_type()
+        self._require_one_type(self.nodes)
         return self.nodes[NODES]
 
-    @property
     def _only_edges(self) -> EdgeStore:
-        self._require_one_type()
+        self._require_one_type(self.edges)
         return self.edges[EDGES]
 
-    def _require_one_type(self) -> None:
+    def _require_one_type(self, types: Iterable[str | EdgeType]) -> None:
         if self.is_typed:
-            types = (*self.nodes, *self.edges)
             raise AttributeError(f"each type has its own: there are {', '.join(map(repr, types))}")
 
     @property
     def graph(self) -> Graph:
         """The neighbour lists."""
-        return self._only_edges.graph
+        return self._only_edges().graph
 
     @property
     def attributes(self) -> dict[str, FeatureStore]:
         """All rows of the nodes: features as 'x', labels as 'y'."""
-        return self._only_nodes.attributes
+        return self._only_nodes().attributes
 
     @property
     def splits(self) -> Splits:
         """Node ids of each split, by name."""
-        return self._only_nodes.splits
+        return self._only_nodes().splits
 
     @property
     def num_classes(self) -> int | None:
         """Largest label + 1, where labels are integers."""
-        return self._only_nodes.num_classes
+        return self._only_nodes().num_classes
 
     @property
     def edge_attributes(self) -> dict[str, FeatureStore]:
         """All rows of the edges, by name."""
-        return self._only_edges.attributes
+        return self._only_edges().attributes
 
     @property
     def edge_splits(self) -> EdgeSplits:
         """Positions in the edge list of each split, by name."""
-        return self._only_edges.splits
+        return self._only_edges().splits
 
     @property
     def sampled_by(self) -> SampledBy:
         """The attributes that drive sampling."""
-        return self._only_edges.sampled_by
+        return self._only_edges().sampled_by
 
     @property
     def node_ids(self) -> RowArray | NodeTexts | None:
@@ -382,7 +380,7 @@ class Dataset(ClosedAtExit):
         sequence: ``node_ids[5]`` is a str, ``node_ids[batch.n_id]`` an array of str. Ids ascend,
         texts by their UTF-8 bytes; nodes that were appended stand behind the others.
         """
-        return self._only_nodes.node_ids
+        return self._only_nodes().node_ids
 
     @property
     def features(self) -> FeatureStore | None:
@@ -417,7 +415,7 @@ class Dataset(ClosedAtExit):
         AttributeError
             If the graph has node types: each has its own, ``ds["paper"].lookup(ids)``.
         """
-        return self._only_nodes.lookup(ids, missing=missing)
+        return self._only_nodes().lookup(ids, missing=missing)
 
     def warn_of_direction(self) -> None:
         """Warns, once, of messages against the edges that nobody has chosen: see `open_dataset`."""
