@@ -24,8 +24,8 @@ from graphzero.loader.arguments import (
     node_times,
     require_edge_order,
 )
-from graphzero.loader.iteration import SeedDataset
 from graphzero.loader.mini_batch import SampledBatch
+from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.sampling.negatives import (
     Candidates,
     WeightedDraws,

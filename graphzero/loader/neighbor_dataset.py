@@ -13,8 +13,8 @@ from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import IdArray
 from graphzero.io.row_io import RowKey
 from graphzero.loader.arguments import DatasetOptions, as_seed_nodes, check_keywords
-from graphzero.loader.iteration import SeedDataset
 from graphzero.loader.mini_batch import SampledBatch
+from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.sampling.sampler import HopReadAhead
 
 

@@ -39,6 +39,7 @@ from graphzero.loader.arguments import (
     sampling_attribute,
     seed_times,
 )
+from graphzero.loader.batch_iterator import BatchIterator
 from graphzero.loader.epochs import (
     MOST_EPOCH,
     Position,
@@ -49,11 +50,11 @@ from graphzero.loader.epochs import (
     group_of_worker,
     in_worker,
 )
-from graphzero.loader.iteration import BatchIterator, SeedDataset
 from graphzero.loader.link_dataset import LinkNeighborDataset
 from graphzero.loader.mini_batch import Collate, MiniBatch, SampledBatch, TypedMiniBatch
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.profiler import end_training, waiting
+from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.loader.stats import Loop
 
 _NO_EPOCH = MOST_EPOCH + 1  # of batches that belong to no epoch

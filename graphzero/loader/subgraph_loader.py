@@ -13,9 +13,9 @@ from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import IdArray, as_ids
 from graphzero.io.row_io import RowKey
 from graphzero.loader.arguments import DataLoaderOptions, SeedOptions, as_array
-from graphzero.loader.iteration import SeedDataset
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.neighbor_loader import SeedLoader
+from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.sampling.sampler import HopReadAhead
 from graphzero.store.manifest import NODES
 from graphzero.units import refuse_mask

@@ -23,9 +23,9 @@ from graphzero.loader.arguments import (
     as_seed_nodes,
     check_keywords,
 )
-from graphzero.loader.iteration import SeedDataset
 from graphzero.loader.mini_batch import MiniBatch, SampledBatch
 from graphzero.loader.neighbor_loader import SeedLoader
+from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.sampling.negatives import negatives_key
 from graphzero.sampling.sampler import HopReadAhead
 from graphzero.sampling.walks import FOLLOW, walked_graph

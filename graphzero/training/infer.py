@@ -29,8 +29,8 @@ from graphzero.graph.graph import Graph
 from graphzero.graph.user_input import IdArray
 from graphzero.io.prefetch import Prefetch
 from graphzero.loader.epochs import Progress
-from graphzero.loader.iteration import SeedDataset
 from graphzero.loader.mini_batch import Collate, SampledBatch
+from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.sampling.order import Share
 from graphzero.sampling.sampler import HopReadAhead, NeighborSampler, TypedSubgraph
 from graphzero.store.atomic import replace_file, sync_folder
