@@ -14,10 +14,10 @@ from dataclasses import fields
 from types import ModuleType
 from typing import Any, NoReturn
 
+from graphzero.graph import user_input
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.graph.graph import Graph
 from graphzero.io.prefetch import STRATEGIES, Prefetch
-from graphzero.sampling import sampler
 from graphzero.sampling.presample import Presample
 from graphzero.store.format import DTYPES, dtype_name
 from graphzero.units import format_bytes, print_lines, printable
@@ -312,7 +312,7 @@ def as_seconds(text: str) -> float:
 def as_fanouts(text: str) -> list[int]:
     """``"10,10"`` as a list; -1 means all neighbours."""
     try:
-        return sampler.as_fanouts([int(part) for part in text.split(",")])
+        return user_input.as_fanouts([int(part) for part in text.split(",")])
     except ValueError:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a list of fanouts: write it like 10,10 (-1 for all neighbours)"

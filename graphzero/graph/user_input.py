@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,9 +14,16 @@ from graphzero.store.id_table import IdTable
 from graphzero.units import as_count, available_processors
 
 IdArray = npt.NDArray[np.int64]
+Values = npt.NDArray[np.generic]
 
 
-def as_ids(values: Any, limit: int, name: str) -> IdArray:
+def as_array(values: object) -> Values:
+    """A NumPy array of a tensor on any device, an array or a list."""
+    detach = getattr(values, "detach", None)
+    return np.asarray(values if detach is None else detach().cpu())
+
+
+def as_ids(values: object, limit: int, name: str) -> IdArray:
     """One-dimensional, contiguous int64 array of ids in [0, limit).
 
     Parameters
@@ -40,7 +47,7 @@ def as_ids(values: Any, limit: int, name: str) -> IdArray:
     IndexError
         If an id is negative or not below limit; with its position and value.
     """
-    array = np.asarray(values)
+    array = as_array(values)
     if array.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, not of shape {array.shape}")
     if array.size == 0:
@@ -54,6 +61,26 @@ def as_ids(values: Any, limit: int, name: str) -> IdArray:
     if at >= 0:
         raise IndexError(f"{name}[{at}] = {array[at]} is out of range [0, {limit})")
     return ids
+
+
+def as_times(values: object, count: int, name: str) -> IdArray:
+    """Contiguous int64 array of timestamps, (count,).
+
+    Raises
+    ------
+    ValueError
+        If they are not integers, not `count` of them, or do not fit 63 bits.
+    """
+    array = as_array(values)
+    if array.shape != (count,):
+        raise ValueError(
+            f"{name} must hold a time for each of the {count} seeds, not {array.shape}"
+        )
+    if array.size and array.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be integers, as the graph's timestamps, not {array.dtype}")
+    if array.dtype == np.uint64 and int(array.max(initial=0)) > np.iinfo(np.int64).max:
+        raise ValueError(f"{name} has a time that does not fit 63 bits")
+    return np.ascontiguousarray(array, dtype=np.int64)
 
 
 def as_threads(num_threads: int | None) -> int:
@@ -86,15 +113,15 @@ class NodeTexts(Sequence[str]):
         return texts.reshape(array.shape)[()]
 
 
-def _find(table: IdTable, array: npt.NDArray[Any], of: str) -> IdArray:
+def _nodes_of_ids(table: IdTable, array: Values, of: str) -> IdArray:
     """The node of each id, -1 for ids that no node has."""
     if not table.is_text:
         if array.dtype == object and all(type(value) is int for value in array.tolist()):
             bounds = np.iinfo(table.dtype)
             fits = np.array([bounds.min <= id_ <= bounds.max for id_ in array.tolist()], bool)
-            found: IdArray = np.full(len(array), -1)
-            found[fits] = table.find_integers(array[fits].astype(table.dtype))
-            return found
+            nodes: IdArray = np.full(len(array), -1)
+            nodes[fits] = table.find_integers(array[fits].astype(table.dtype))
+            return nodes
         if array.size and array.dtype.kind not in "iu":
             raise ValueError(
                 f"{array.dtype} values are no ids of {of}: its ids are integers of 64 bits"
@@ -109,7 +136,7 @@ def _find(table: IdTable, array: npt.NDArray[Any], of: str) -> IdArray:
     return table.find_texts(np.frombuffer(b"".join(texts), np.uint8), ends)
 
 
-def lookup(table: IdTable | None, ids: Any, missing: int | None, of: str) -> Any:
+def lookup(table: IdTable | None, ids: object, missing: int | None, of: str) -> IdArray | int:
     """The nodes of the user's ids: see `Dataset.lookup`.
 
     Parameters
@@ -128,19 +155,18 @@ def lookup(table: IdTable | None, ids: Any, missing: int | None, of: str) -> Any
     array = np.asarray(ids, object if table.is_text else None)
     if array.dtype.kind == "f" and not isinstance(ids, np.ndarray):
         array = np.asarray(ids, object)  # NumPy makes floats of a list with 0 and 2^63
-    found = _find(table, array.ravel(), of)
-    unknown = np.flatnonzero(found < 0)
+    nodes = _nodes_of_ids(table, array.ravel(), of)
+    unknown = np.flatnonzero(nodes < 0)
     if len(unknown):
         if missing is None:
             wrong = array.ravel()[int(unknown[0])]
             shown = repr(wrong) if isinstance(wrong, str) else str(wrong)
             raise KeyError(
-                f"{shown:.200} is the id of no node of {of} ({len(unknown):,} of {len(found):,} "
+                f"{shown:.200} is the id of no node of {of} ({len(unknown):,} of {len(nodes):,} "
                 f"ids are unknown); missing=-1 gives -1 for such ids"
             )
-        found[unknown] = missing
-    nodes: IdArray = found.reshape(array.shape)
-    return nodes if array.shape else int(found[0])
+        nodes[unknown] = missing
+    return nodes.reshape(array.shape) if array.shape else int(nodes[0])
 
 
 # --- options of sampling
@@ -153,7 +179,7 @@ _WORDS = {
 _SWITCHES = ("replace", "weighted", "labor", "disjoint", "strictly_before")
 
 
-def as_fanout(fanout: Any) -> int:
+def as_fanout(fanout: object) -> int:
     """A fanout: a positive integer, or -1 for all neighbours.
 
     Raises
@@ -170,7 +196,22 @@ def as_fanout(fanout: Any) -> int:
         ) from None
 
 
-def as_seed(seed: Any) -> int:
+def as_fanouts(fanouts: object, name: str = "fanouts") -> list[int]:
+    """Fanouts, one for each hop; 0 for no neighbours in a hop, and none at all for the seeds only.
+
+    Raises
+    ------
+    ValueError
+        If they are not a sequence, or one of them is not a fanout.
+    """
+    if isinstance(fanouts, (str, bytes)) or not isinstance(fanouts, Iterable):
+        raise ValueError(
+            f"{name} must be a list with one fanout for each hop, such as [15, 10], not {fanouts!r}"
+        )
+    return [0 if fanout is not False and fanout == 0 else as_fanout(fanout) for fanout in fanouts]
+
+
+def as_seed(seed: object) -> int:
     """A seed of the random draws: an integer, taken modulo 2^64."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
         raise ValueError(f"seed must be an integer, not {seed!r}")
@@ -230,24 +271,17 @@ class Sampling:
         depends_on = as_count(self.batch_dependency, "batch_dependency")
         switches = {name: bool(getattr(self, name)) for name in _SWITCHES}
         vars(self).update(switches, batch_dependency=depends_on)
-        is_last = self.temporal_strategy == "last"
-        for excluded, what in (
-            (
-                self.labor and (self.replace or self.weighted or self.disjoint),
+        if self.labor and (self.replace or self.weighted or self.disjoint):
+            raise ValueError(
                 "labor excludes replace, weighted and disjoint: it draws each neighbour once, "
-                "uniformly, and for all nodes together",
-            ),
-            (
-                is_last and self.replace,
-                "temporal_strategy='last' draws nothing, so replace has no meaning",
-            ),
-            (
-                depends_on > 1 and self.disjoint,
-                "batch_dependency excludes disjoint: trees of other batches belong to other seeds",
-            ),
-        ):
-            if excluded:
-                raise ValueError(what)
+                "uniformly, and for all nodes together"
+            )
+        if self.temporal_strategy == "last" and self.replace:
+            raise ValueError("temporal_strategy='last' draws nothing, so replace has no meaning")
+        if depends_on > 1 and self.disjoint:
+            raise ValueError(
+                "batch_dependency excludes disjoint: trees of other batches belong to other seeds"
+            )
 
     @property
     def kind(self) -> str | None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.utils.data import get_worker_info
@@ -19,7 +18,7 @@ from typing_extensions import Self
 
 from graphzero.graph.dataset import OF_DATA, Dataset
 from graphzero.graph.stores import as_tensor
-from graphzero.graph.user_input import IdArray
+from graphzero.graph.user_input import Values
 from graphzero.io.memory import shared_memory_is_full
 from graphzero.io.row_io import RowKey
 from graphzero.loader.stats import BatchStats
@@ -48,11 +47,11 @@ class SampledBatch:
     """
 
     by_type: TypedSubgraph
-    input_id: IdArray
+    input_id: Values
     stats: BatchStats = field(default_factory=BatchStats)
-    rows: dict[RowKey, npt.NDArray[Any]] = field(default_factory=dict)
-    fields: dict[RowKey, npt.NDArray[Any]] = field(default_factory=dict)
-    input_type: Any = NODES
+    rows: dict[RowKey, Values] = field(default_factory=dict)
+    fields: dict[RowKey, Values] = field(default_factory=dict)
+    input_type: str | EdgeType = NODES
 
     @property
     def subgraph(self) -> Subgraph | TypedSubgraph:
@@ -524,6 +523,9 @@ class TypedMiniBatch(_Batch):
         return "\n".join(["TypedMiniBatch(", *lines, ")"])
 
 
+AnyBatch = MiniBatch | TypedMiniBatch
+
+
 class Collate:
     """Collate function: turns a `SampledBatch` into a `MiniBatch` of tensors.
 
@@ -539,7 +541,7 @@ class Collate:
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
 
-    def __call__(self, sampled: SampledBatch) -> MiniBatch | TypedMiniBatch:
+    def __call__(self, sampled: SampledBatch) -> AnyBatch:
         """The mini-batch of one item of the dataset.
 
         Raises
@@ -563,7 +565,7 @@ class Collate:
         return batch
 
 
-def _batch(sampled: SampledBatch, *, is_typed: bool) -> MiniBatch | TypedMiniBatch:
+def _batch(sampled: SampledBatch, *, is_typed: bool) -> AnyBatch:
     found = sampled.by_type
     batch = MiniBatch(stats=sampled.stats)
     stores: dict[Any, AttributeStore] = {

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from copy import copy
 from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
-from typing_extensions import Unpack
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.user_input import IdArray, as_seed, as_threads
-from graphzero.io.prefetch import Prefetch
+from graphzero.graph.user_input import IdArray, as_seed, as_times
 from graphzero.io.row_io import RowKey, RowSource, row_sources
 from graphzero.io.session import TopologyFile, topology_files
+from graphzero.loader.arguments import Batching
 from graphzero.loader.epochs import GRAPH
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.sampling.negatives import WeightedDraws
 from graphzero.sampling.order import batch_positions, epoch_order, num_batches
-from graphzero.sampling.sampler import (
-    HopReadAhead,
-    NeighborSampler,
-    SamplingOptions,
-    as_times,
-)
-from graphzero.units import as_count
+from graphzero.sampling.sampler import Fanouts, HopReadAhead, NeighborSampler
 
 
 class SeedBatches:
@@ -41,6 +32,8 @@ class SeedBatches:
     ----------
     dataset : Dataset
     sampler : NeighborSampler
+    batching : Batching
+        The options; those that follow are among them.
     num_seeds, batch_size : int
     shuffle, drop_last : bool
     prefetch : Prefetch
@@ -62,17 +55,8 @@ class SeedBatches:
         self,
         dataset: Dataset,
         num_seeds: int,
-        fanouts: Any,
-        *,
-        seed: int = 0,
-        batch_size: int = 1024,
-        shuffle: bool = False,
-        drop_last: bool = False,
-        prefetch: Prefetch | None = None,
-        gather: Sequence[str] | None = None,
-        feature_dtype: npt.DTypeLike | None = None,
-        num_threads: int | None = None,
-        **sampling: Unpack[SamplingOptions],
+        fanouts: Fanouts,
+        batching: Batching,
     ) -> None:
         if dataset.is_typed and dataset.neighbors == "out":
             raise ValueError(
@@ -81,15 +65,19 @@ class SeedBatches:
             )
         dataset.warn_of_direction()
         self.dataset = dataset
-        self.sampler = NeighborSampler(dataset, fanouts, seed=seed, num_threads=1, **sampling)
+        self.sampler = NeighborSampler(
+            dataset, fanouts, seed=batching.seed, num_threads=1, sampling=batching.sampling
+        )
         self.num_seeds = num_seeds
-        self.batch_size = as_count(batch_size, "batch_size")
-        self.shuffle = bool(shuffle)
-        self.drop_last = bool(drop_last)
-        self.gather = _as_names(gather, dataset)
-        self.feature_dtype = _as_feature_dtype(feature_dtype)
-        self.prefetch = Prefetch() if prefetch is None else prefetch
-        self.num_threads = None if num_threads is None else as_threads(num_threads)
+        batching.check_gather(dataset)
+        self.batching = batching
+        self.batch_size = batching.batch_size
+        self.shuffle = batching.shuffle
+        self.drop_last = batching.drop_last
+        self.gather = batching.gather
+        self.feature_dtype = batching.feature_dtype
+        self.prefetch = batching.prefetch
+        self.num_threads = batching.num_threads
         self._weights: WeightedDraws | None = None
 
     def weigh_seeds(self, weights: Any) -> None:
@@ -232,27 +220,6 @@ class SeedBatches:
         return batch_positions(order, batch, self.batch_size)
 
 
-def _as_feature_dtype(value: Any) -> np.dtype[Any] | None:
-    if value is None:
-        return None
-    with suppress(TypeError):
-        if np.dtype(value) == np.float32:
-            return np.dtype(np.float32)
-    raise ValueError(f"feature_dtype must be 'float32', or None for as stored, not {value!r}")
-
-
 def _name(key: RowKey) -> str:
     """Name of an attribute, without the type."""
     return key if isinstance(key, str) else key[1]
-
-
-def _as_names(gather: Sequence[str] | None, dataset: Dataset) -> tuple[str, ...] | None:
-    if gather is None:
-        return None
-    if isinstance(gather, str):
-        raise ValueError(f"gather names several attributes: use [{gather!r}]")
-    known = {"x", "y", *map(_name, row_sources(dataset))}
-    unknown = sorted(set(gather) - known)
-    if unknown:
-        raise ValueError(f"gather names {unknown}, and the dataset has {sorted(known)}")
-    return tuple(gather)

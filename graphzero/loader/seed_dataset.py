@@ -13,6 +13,7 @@ from torch.utils.data import IterableDataset
 
 from graphzero.graph.dataset import Dataset
 from graphzero.loader.agreement import SharedPasses
+from graphzero.loader.arguments import Batching
 from graphzero.loader.batch_iterator import BatchIterator
 from graphzero.loader.epochs import (
     GRAPH,
@@ -21,7 +22,6 @@ from graphzero.loader.epochs import (
     ParentGroup,
     Position,
     Progress,
-    Ranks,
     State,
     current_group,
     current_share,
@@ -32,6 +32,7 @@ from graphzero.loader.epochs import (
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.seed_batches import SeedBatches
 from graphzero.sampling.order import Share, batch_ids
+from graphzero.sampling.sampler import Fanouts
 from graphzero.units import as_count
 
 
@@ -49,16 +50,11 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
         self,
         dataset: Dataset,
         num_seeds: int,
-        fanouts: Any,
-        *,
-        distributed: bool | None = None,
-        rank: int | None = None,
-        world_size: int | None = None,
-        even: bool = True,
-        **options: Any,
+        fanouts: Fanouts,
+        batching: Batching,
     ) -> None:
-        super().__init__(dataset, num_seeds, fanouts, **options)
-        self.ranks = Ranks(distributed, rank, world_size, even)
+        super().__init__(dataset, num_seeds, fanouts, batching)
+        self.ranks = batching.ranks
         self._shared = SharedPasses() if self.ranks.distributed else None
         self._epochs = Epochs()
         self.parent: ParentGroup = None  # in a process that was spawned

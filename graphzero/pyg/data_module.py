@@ -11,7 +11,7 @@ import torch
 from torch_geometric.data.lightning.datamodule import LightningDataModule
 
 from graphzero.graph.dataset import Dataset
-from graphzero.loader.arguments import as_dataset, as_seed_nodes
+from graphzero.loader.seeds import as_dataset, as_seed_nodes
 from graphzero.pyg.loaders import NeighborLoader
 
 _Other: type = LightningDataModule
@@ -84,7 +84,7 @@ class DataModule(*_Bases):  # type: ignore[misc]
 
         train = nodes_or_split(input_train_nodes, "train")
         if input_pred_nodes is None and data.is_typed and train is not None:
-            input_pred_nodes = as_seed_nodes(train, data)[0]
+            input_pred_nodes = as_seed_nodes(train, data).node_type
         seeds: dict[str, tuple[Any, Any]] = {
             "train": (train, input_train_time),
             "val": (nodes_or_split(input_val_nodes, "val", "valid"), input_val_time),

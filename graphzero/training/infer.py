@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -28,7 +28,8 @@ from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import Graph
 from graphzero.graph.user_input import IdArray
 from graphzero.io.prefetch import Prefetch
-from graphzero.loader.epochs import Progress
+from graphzero.loader.arguments import Batching
+from graphzero.loader.epochs import Progress, Ranks
 from graphzero.loader.mini_batch import Collate, SampledBatch
 from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.sampling.order import Share
@@ -326,11 +327,12 @@ class _NodeRanges(SeedDataset):
     translates_seeds = False
 
     def __init__(
-        self, view: Dataset, kind: str, ranges: Sequence[NodeRange], **options: Any
+        self, view: Dataset, kind: str, ranges: Sequence[NodeRange], batching: Batching
     ) -> None:
         self.kind, self._ranges = kind, ranges
-        options["batch_size"] = max((end - begin for begin, end, _ in ranges), default=1)
-        super().__init__(view, view.nodes[kind].num_nodes, [-1], distributed=False, **options)
+        widest = max((end - begin for begin, end, _ in ranges), default=1)
+        batching = replace(batching, batch_size=widest)
+        super().__init__(view, view.nodes[kind].num_nodes, [-1], batching)
 
     @property
     def num_batches(self) -> int:
@@ -379,11 +381,14 @@ class OneLayer:
         stores = [nodes.attributes["x"] for nodes in view.nodes.values() if "x" in nodes.attributes]
         self._width = max((store.feature_dim for store in stores), default=1)
         self._most = self._fitting(self._width)
-        self._options: dict[str, Any] = {"gather": gather}
-        if stores and all(store.dtype.kind in "fV" for store in stores):
-            self._options["feature_dtype"] = "float32"
+        are_floats = bool(stores) and all(store.dtype.kind in "fV" for store in stores)
         limit = None if run.limit is None else run.limit - run.limit // _SHARE
-        self._options["prefetch"] = Prefetch(memory_limit=limit)
+        self._batching = Batching(
+            ranks=Ranks(distributed=False),
+            prefetch=Prefetch(memory_limit=limit),
+            gather=gather,
+            feature_dtype=np.dtype(np.float32) if are_floats else None,
+        )
         self._collate = Collate(view)
 
     def _fitting(self, width: int) -> int:
@@ -425,7 +430,7 @@ class OneLayer:
                 yield None if rows is None else rows.float().cpu().numpy()
 
     def _batches(self, ranges: Sequence[NodeRange]) -> _NodeRanges:
-        return _NodeRanges(self._view, self._kind, ranges, **self._options)
+        return _NodeRanges(self._view, self._kind, ranges, self._batching)
 
     def _is_hub(self, one: NodeRange) -> bool:
         return one[2] > self._most
