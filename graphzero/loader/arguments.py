@@ -150,7 +150,7 @@ def check_keywords(owner: type, keywords: Iterable[str], names: Iterable[str]) -
     TypeError
         That says which names it has, the closest if there are any.
     """
-    names = sorted({*names, *inspect.signature(owner).parameters} - {"options"})
+    names = sorted({*names, *inspect.signature(owner).parameters} - {"options", "batching"})
     other_names = {name: other for pair in _TWO_NAMES for name, other in (pair, pair[::-1])}
     for name in keywords:
         if name not in names:
@@ -161,12 +161,6 @@ def check_keywords(owner: type, keywords: Iterable[str], names: Iterable[str]) -
 
 
 # --- their values
-
-
-def options_of(kind: type[Options], keywords: Mapping[str, Any]) -> Options:
-    """An object of options, of those keywords that it has fields for."""
-    names = [option.name for option in fields(kind)]  # type: ignore[arg-type]
-    return kind(**{name: keywords[name] for name in names if name in keywords})
 
 
 @dataclass(frozen=True)
@@ -194,9 +188,9 @@ class Batching:
 
     @classmethod
     def of(cls, keywords: Mapping[str, object]) -> Batching:
-        """Those of the keywords of a dataset."""
-        sampling, ranks = options_of(Sampling, keywords), options_of(Ranks, keywords)
-        return options_of(cls, {**keywords, "sampling": sampling, "ranks": ranks})
+        """Those among some keywords."""
+        sampling, ranks = _options_of(Sampling, keywords), _options_of(Ranks, keywords)
+        return _options_of(cls, {**keywords, "sampling": sampling, "ranks": ranks})
 
     def __post_init__(self) -> None:
         if isinstance(self.gather, str):
@@ -227,6 +221,12 @@ class Batching:
         unknown = sorted(set(self.gather or ()) - names)
         if unknown:
             raise ValueError(f"gather names {unknown}, and the dataset has {sorted(names)}")
+
+
+def _options_of(kind: type[Options], keywords: Mapping[str, Any]) -> Options:
+    """An object of options, of those keywords that it has fields for."""
+    names = [option.name for option in fields(kind)]  # type: ignore[arg-type]
+    return kind(**{name: keywords[name] for name in names if name in keywords})
 
 
 def _as_feature_dtype(value: Any) -> np.dtype[np.float32] | None:
@@ -260,15 +260,14 @@ class LoaderArguments:
         """Those of some options that were given."""
         return {name: self.values[name] for name in names if name in self.values}
 
-    def dataset_options(self) -> dict[str, Any]:
-        """Those of `DatasetOptions`, of which PyG calls some by other names."""
-        options = self.options(DatasetOptions.__annotations__)
-        weight_attr = sampling_attribute(self.dataset, "weight_attr", self.get("weight_attr"))
-        if weight_attr is not None:
+    def batching(self) -> Batching:
+        """The options of the dataset of seeds, of which PyG calls some by other names."""
+        options = dict(self.values)
+        if sampling_attribute(self.dataset, "weight_attr", self.get("weight_attr")) is not None:
             options["weighted"] = True
         subgraph_type = self.values.get("subgraph_type", "directional")
         options["subgraph_type"] = _as_subgraph_type(subgraph_type, self.get("directed"))
-        return options
+        return Batching.of(options)
 
 
 def as_num_neighbors(num_neighbors: Any) -> Fanouts:

@@ -151,6 +151,8 @@ class LinkNeighborDataset(SeedDataset):
         otherwise all processors.
     distributed, rank, world_size, even : optional
         Which ranks share an epoch, and how evenly, as in `NeighborDataset`.
+    batching : Batching, optional
+        All options from `batch_size` on, in place of these.
     **options
         How neighbours are drawn: the fields of `Sampling`.
 
@@ -179,6 +181,7 @@ class LinkNeighborDataset(SeedDataset):
         src_weight: object = None,
         dst_weight: object = None,
         exclude_seed_edges: bool | Sequence[object] = False,
+        batching: Batching | None = None,
         **options: Unpack[DatasetOptions],
     ) -> None:
         check_keywords(type(self), options, DatasetOptions.__annotations__)
@@ -192,7 +195,7 @@ class LinkNeighborDataset(SeedDataset):
         self.negatives = neg_sampling
         self.edge_label = _as_labels(edge_label, num_edges, self.negatives.mode)
         self._excluded = _excluded_types(dataset, self.edge_type, exclude_seed_edges)
-        super().__init__(dataset, num_edges, fanouts, Batching.of(options))
+        super().__init__(dataset, num_edges, fanouts, batching or Batching.of(options))
         if self.negatives.mode is not None:
             num_seeds = min(num_edges, self.batch_size)
             what = "negatives (use a smaller amount or batch_size)"

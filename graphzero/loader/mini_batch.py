@@ -61,10 +61,10 @@ class SampledBatch:
     @property
     def num_bytes(self) -> int:
         """Size of all arrays."""
-        found = [*self.rows.values(), *self.fields.values(), self.input_id]
+        values = [*self.rows.values(), *self.fields.values(), self.input_id]
         for value in vars(self.by_type).values():
-            found += value.values() if isinstance(value, dict) else [value]
-        return sum(array.nbytes for array in found if isinstance(array, np.ndarray))
+            values += value.values() if isinstance(value, dict) else [value]
+        return sum(array.nbytes for array in values if isinstance(array, np.ndarray))
 
     if not TYPE_CHECKING:  # for which a class with __getattr__ has every attribute
 
@@ -148,9 +148,9 @@ def _applied(function: Callable[[Tensor], Tensor], value: Any) -> Any:
     if isinstance(value, Tensor):
         return function(value)
     if isinstance(value, Mapping):
-        return {name: _applied(function, one) for name, one in value.items()}
+        return {name: _applied(function, item) for name, item in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(_applied(function, one) for one in value)
+        return type(value)(_applied(function, item) for item in value)
     return value
 
 
@@ -455,10 +455,10 @@ class TypedMiniBatch(_Batch):
         KeyError
             If no type has it.
         """
-        found = {key: store[name] for key, store in self._stores.items() if name in store}
-        if not found:
+        values = {key: store[name] for key, store in self._stores.items() if name in store}
+        if not values:
             raise KeyError(f"no type has an attribute {name!r}")
-        return found
+        return values
 
     def __getattr__(self, name: str) -> Any:
         """``x_dict`` is ``collect("x")``, and so on."""
@@ -478,11 +478,12 @@ class TypedMiniBatch(_Batch):
             if key in self._stores:
                 return self._stores[key]
             raise KeyError(f"no node type {key!r}; there are {self.node_types}")
-        found = [one for one in self.edge_types if tuple(key) in (one, (one[0], one[2]))]
-        if len(found) != 1:
-            many = "several edge types" if found else "no edge type"
-            raise KeyError(f"{many} {tuple(key)!r}; there are {self.edge_types}")
-        return self._stores[found[0]]
+        ends = tuple(key)
+        edge_types = [kind for kind in self.edge_types if ends in (kind, (kind[0], kind[2]))]
+        if len(edge_types) != 1:
+            many = "several edge types" if edge_types else "no edge type"
+            raise KeyError(f"{many} {ends!r}; there are {self.edge_types}")
+        return self._stores[edge_types[0]]
 
     def __contains__(self, key: Any) -> bool:
         """Whether there is such a node type or edge type."""
@@ -566,13 +567,14 @@ class Collate:
 
 
 def _batch(sampled: SampledBatch, *, is_typed: bool) -> AnyBatch:
-    found = sampled.by_type
+    subgraph = sampled.by_type
     batch = MiniBatch(stats=sampled.stats)
     stores: dict[Any, AttributeStore] = {
-        kind: AttributeStore() if is_typed else batch for kind in (*found.n_id, *found.edge_index)
+        kind: AttributeStore() if is_typed else batch
+        for kind in (*subgraph.n_id, *subgraph.edge_index)
     }
     for name in ("n_id", "edge_index", "e_id", "num_sampled_nodes", "num_sampled_edges", "batch"):
-        for kind, value in (getattr(found, name) or {}).items():
+        for kind, value in (getattr(subgraph, name) or {}).items():
             stores[kind][name] = as_tensor(value) if isinstance(value, np.ndarray) else value
     stores[sampled.input_type]["batch_size"] = len(sampled.input_id)
     stores[sampled.input_type]["input_id"] = torch.from_numpy(sampled.input_id)

@@ -79,6 +79,8 @@ class NeighborDataset(SeedDataset):
         last round is filled with the first batches of the epoch, as often as needed, or dropped
         with ``drop_last=True``. A warning says so where this is more than 5 % of an epoch. False
         yields each seed once over all ranks, for evaluation and prediction.
+    batching : Batching, optional
+        All options from `batch_size` on, in place of these.
     **options
         How neighbours are drawn: the fields of `Sampling`, such as ``replace=True``.
 
@@ -103,12 +105,13 @@ class NeighborDataset(SeedDataset):
         fanouts: Fanouts = (15, 10, 5),
         *,
         input_time: object = None,
+        batching: Batching | None = None,
         **options: Unpack[DatasetOptions],
     ) -> None:
         check_keywords(type(self), options, DatasetOptions.__annotations__)
         nodes = as_seed_nodes(seeds, dataset)
         self.input_type, self.seeds = nodes.node_type, nodes.ids
-        super().__init__(dataset, len(nodes.ids), fanouts, Batching.of(options))
+        super().__init__(dataset, len(nodes.ids), fanouts, batching or Batching.of(options))
         self._stored_seeds: IdArray | None = None
         # More stored ids than the graph's table of ranks are not kept: then each mini-batch reads
         # the table in as many places as it has seeds.

@@ -76,16 +76,16 @@ class Seeds(IterableDataset[SampledBatch]):
     Attributes
     ----------
     source : SeedDataset
-    given : dict
+    arguments : dict
         The arguments that the loader was made of, as far as they can be used again, in the process
         that made it.
     """
 
     def __init__(
-        self, source: SeedDataset, *, persistent: bool, given: Mapping[str, object]
+        self, source: SeedDataset, *, persistent: bool, arguments: Mapping[str, object]
     ) -> None:
         self.source = source
-        self.given = {k: v for k, v in given.items() if not isinstance(v, Iterator)}
+        self.arguments = {k: v for k, v in arguments.items() if not isinstance(v, Iterator)}
         self._progress: Progress | None = None  # of the pass that begins; workers have a copy
         self._begun = 0  # passes in this worker
         self._again: torch.Tensor | None = None  # where later passes of persistent workers begin
@@ -97,7 +97,7 @@ class Seeds(IterableDataset[SampledBatch]):
         return self.source.num_seeds
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "given": {}}
+        return {**self.__dict__, "arguments": {}}
 
     @contextmanager
     def beginning(self, progress: Progress) -> Iterator[None]:
@@ -229,6 +229,7 @@ class SeedLoader(DataLoader[Any]):
     _options: type  # those of the subclass, a TypedDict
     _distributed: bool | None = None  # what it means to say nothing about ranks
     _source: SeedDataset
+    dataset: Seeds
     seed: int
     transform: Callable[[Any], object] | None
 
@@ -257,7 +258,7 @@ class SeedLoader(DataLoader[Any]):
         if isinstance(dataset, Seeds):
             is_remade = True
             changed = {name: value for name, value in values.items() if value is not None}
-            values, dataset = {**dataset.given, **changed}, dataset.source.dataset
+            values, dataset = {**dataset.arguments, **changed}, dataset.source.dataset
         if is_remade:
             values |= {"shuffle": False, "drop_last": False, "sampler": None, "collate_fn": None}
         if "data" in values and dataset is not None:
@@ -298,7 +299,7 @@ class SeedLoader(DataLoader[Any]):
         persistent = bool(torch_options.get("persistent_workers"))
         DataLoader.__init__(  # a subclass in graphzero.pyg has another base between the two
             self,
-            Seeds(source, persistent=persistent, given=arguments.values),
+            Seeds(source, persistent=persistent, arguments=arguments.values),
             batch_size=None,
             collate_fn=self._finish,
             **torch_options,
@@ -306,10 +307,10 @@ class SeedLoader(DataLoader[Any]):
         # torch knows these only of loaders that make batches out of single items
         self.__dict__.update(batch_size=source.batch_size, drop_last=source.drop_last)
         # Other arguments are attributes as they were given, else with what holds without them.
-        given = self.dataset.given  # type: ignore[attr-defined]
+        kept = self.dataset.arguments
         values = {**source.batching.values(), **vars(source)}
-        values |= {name: value for name, value in given.items() if value is not None}
-        for name in {*given, *self._options.__annotations__} - {*REFUSED, *NO_EFFECT}:
+        values |= {name: value for name, value in kept.items() if value is not None}
+        for name in {*kept, *self._options.__annotations__} - {*REFUSED, *NO_EFFECT}:
             self.__dict__.setdefault(name, values.get(name))
 
     def __repr__(self) -> str:
@@ -342,7 +343,7 @@ class SeedLoader(DataLoader[Any]):
             if source.dataset.deleted != self._deleted:
                 self._deleted = source.dataset.deleted
                 self._iterator = None  # persistent workers still have what was deleted since
-            with self.dataset.beginning(progress):  # type: ignore[attr-defined]
+            with self.dataset.beginning(progress):
                 iterator = super().__iter__()
         return _Counting(self, iterator, delivered, loop)
 
@@ -451,8 +452,8 @@ class SeedLoader(DataLoader[Any]):
         copied.__dict__.update(self.__getstate__())
         copied._source = copy.copy(self._source)
         persistent = self.persistent_workers
-        given = self.dataset.given  # type: ignore[attr-defined]
-        copied.__dict__["dataset"] = Seeds(copied._source, persistent=persistent, given=given)
+        seeds = Seeds(copied._source, persistent=persistent, arguments=self.dataset.arguments)
+        copied.__dict__["dataset"] = seeds
         return copied
 
 
@@ -579,14 +580,13 @@ class NeighborLoader(SeedLoader):
         )
         ds = arguments.dataset
         seeds = as_seed_nodes(arguments.get("input_nodes"), ds)
+        times = seed_times(ds, seeds, arguments.get("time_attr"), arguments.get("input_time"))
         source = NeighborDataset(
             ds,
             seeds,
             as_num_neighbors(arguments.get("num_neighbors")),
-            input_time=seed_times(
-                ds, seeds, arguments.get("time_attr"), arguments.get("input_time")
-            ),
-            **arguments.dataset_options(),
+            input_time=times,
+            batching=arguments.batching(),
         )
         seed_weights = arguments.get("seed_weights")
         if seed_weights is not None:
@@ -684,7 +684,7 @@ class LinkNeighborLoader(SeedLoader):
                 arguments.get("neg_sampling"), arguments.get("neg_sampling_ratio")
             ),
             exclude_seed_edges=arguments.values.get("exclude_seed_edges", False),
-            **arguments.dataset_options(),
+            batching=arguments.batching(),
         )
         if seed_weights is not None:
             labels = None if edge_label is None else partial(as_array, edge_label)
