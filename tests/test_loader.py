@@ -112,29 +112,6 @@ def test_batches_do_not_alias_the_files(dataset):
     np.testing.assert_array_equal(np.asarray(ds.features), features)
 
 
-SCRIPT_FORK = """
-import sys
-import torch
-import graphzero as gz
-
-if __name__ == "__main__":
-    ds = gz.open(sys.argv[1])
-    batches = gz.NeighborDataset(ds, None, [4, 3], batch_size=32, num_threads=2)
-    first = [b.x.sum().item() for b in map(gz.Collate(ds), batches)]
-    ds.graph.random_walk(range(5000 % ds.num_nodes), 5, num_threads=2)
-    for _ in range(3):
-        loader = torch.utils.data.DataLoader(
-            batches, batch_size=None, num_workers=2, collate_fn=gz.Collate(ds),
-            multiprocessing_context="fork", timeout=60)
-        batches.set_epoch(0)
-        assert [b.x.sum().item() for b in loader] == first
-        # the parent's own pool must work again after each fork
-        batches.set_epoch(0)
-        assert [b.x.sum().item() for b in map(gz.Collate(ds), batches)] == first
-    print("done", len(first))
-"""
-
-
 def test_workers_forked_after_parallel_sampling_do_not_hang(tmp_path):
     # Large enough that hops span several ranges, and so really run on two threads.
     edges, x = files.random_edges(5000, 60_000), np.arange(40_000, dtype=np.float32)

@@ -245,14 +245,11 @@ class NeighborSampler:
         **options: Unpack[SamplingOptions],
     ) -> None:
         self.dataset = graph if isinstance(graph, Dataset) else Dataset(graph)
-        self.fanouts: list[int] | dict[EdgeType, list[int]]
         if self.dataset.is_typed:
-            self.fanouts = as_typed_fanouts(fanouts, self.dataset.edge_types)
-            hops = list(self.fanouts.values())
+            self._fanouts = as_typed_fanouts(fanouts, self.dataset.edge_types)
         else:
-            self.fanouts = as_fanouts(fanouts)
-            hops = [self.fanouts]
-            _check_hops(hops)
+            self._fanouts = {EDGES: as_fanouts(fanouts)}
+            _check_hops(self._fanouts.values())
         self.sampling = Sampling(**options) if sampling is None else sampling
         if self.dataset.is_typed and self.sampling.subgraph_type == "induced":
             raise ValueError(
@@ -275,8 +272,8 @@ class NeighborSampler:
         )
         counts = [nodes.num_nodes for nodes in self.dataset.nodes.values()]
         self._num_nodes = np.array(counts, np.int64)
-        self._num_hops = len(hops[0])
-        self._hops = np.array([fanouts or [0] for fanouts in hops], np.int64)
+        self._num_hops = max(map(len, self._fanouts.values()), default=0)
+        self._hops = np.array([hops or [0] for hops in self._fanouts.values()], np.int64)
         self._idle: deque[_core.Batch] = deque()  # working memory; each running call has its own
 
     def __getstate__(self) -> dict[str, object]:
@@ -294,9 +291,9 @@ class NeighborSampler:
     @property
     def fanout_options(self) -> list[int] | dict[str, list[int]]:
         """The fanouts in plain values: a list, or lists by edge type."""
-        if isinstance(self.fanouts, list):
-            return list(self.fanouts)
-        return {"__".join(kind): list(hops) for kind, hops in self.fanouts.items()}
+        if not self.dataset.is_typed:
+            return list(self._fanouts[EDGES])
+        return {"__".join(kind): list(hops) for kind, hops in self._fanouts.items()}
 
     def sample(
         self,
