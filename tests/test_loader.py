@@ -5,8 +5,6 @@ from __future__ import annotations
 import files
 import numpy as np
 import pytest
-import reference
-import reference_rows
 from loaders import loader_of
 
 import graphzero as gz
@@ -24,36 +22,6 @@ OPTIONS = {"fanouts": [4, 3], "batch_size": 16, "shuffle": True, "seed": 5}
 def make_loader(folder, **options):
     ds = gz.open(folder)
     return loader_of(gz.NeighborDataset(ds, ds.splits["train"], **{**OPTIONS, **options}))
-
-
-def test_batches_equal_the_naive_ones(tmp_path, order):
-    rng = np.random.default_rng(1)
-    features, labels = rng.standard_normal((200, 5)).astype(np.float32), rng.integers(0, 3, 200)
-    train = rng.permutation(200)[:50]
-    naive = files.write_dataset(
-        tmp_path / "data",
-        files.random_edges(200, 2000),
-        200,
-        features=features,
-        labels=labels,
-        splits={"train": train},
-        order=order,
-    )
-    loader = make_loader(tmp_path / "data")
-    loader.dataset.set_epoch(3)
-    shuffled = reference.permutation(50, reference.key(reference.SHUFFLE, 5, 3, 0))
-    for i, batch in enumerate(loader):
-        positions = shuffled[16 * i : 16 * i + 16]
-        expected = reference.sample(naive, train[positions], [4, 3], seed=5, epoch=3, batch=i)
-        assert batch.input_id.tolist() == positions.tolist()
-        np.testing.assert_array_equal(batch.n_id, expected["n_id"])
-        np.testing.assert_array_equal(batch.edge_index, expected["edge_index"])
-        np.testing.assert_array_equal(batch.e_id, expected["e_id"])
-        assert batch.num_sampled_nodes == expected["num_sampled_nodes"]
-        assert batch.num_sampled_edges == expected["num_sampled_edges"]
-        np.testing.assert_array_equal(batch.x, reference_rows.gather(features, batch.n_id.numpy()))
-        np.testing.assert_array_equal(batch.y, reference_rows.gather(labels, batch.n_id.numpy()))
-    assert i == 3
 
 
 def test_features_in_another_order_than_the_graph(dataset, tmp_path):
