@@ -152,7 +152,7 @@ class LinkNeighborDataset(SeedDataset):
     distributed, rank, world_size, even : optional
         Which ranks share an epoch, and how evenly, as in `NeighborDataset`.
     batching : Batching, optional
-        All options from `batch_size` on, in place of these.
+        From a ready-made loader: all options from `batch_size` on, which it has checked.
     **options
         How neighbours are drawn: the fields of `Sampling`.
 

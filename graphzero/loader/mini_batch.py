@@ -26,6 +26,8 @@ from graphzero.sampling.sampler import Subgraph, TypedSubgraph
 from graphzero.store.manifest import NODES, EdgeType
 from graphzero.units import html_table
 
+Kind = str | EdgeType  # a node type or an edge type
+
 
 @dataclass(frozen=True)
 class SampledBatch:
@@ -51,7 +53,7 @@ class SampledBatch:
     stats: BatchStats = field(default_factory=BatchStats)
     rows: dict[RowKey, Values] = field(default_factory=dict)
     fields: dict[RowKey, Values] = field(default_factory=dict)
-    input_type: str | EdgeType = NODES
+    input_type: Kind = NODES
 
     @property
     def subgraph(self) -> Subgraph | TypedSubgraph:
@@ -79,7 +81,7 @@ class SampledBatch:
 class _Batch:
     """What mini-batches with and without types have in common: their tensors move together."""
 
-    def _holders(self) -> Mapping[Any, Any]:
+    def _holders(self) -> Mapping[Kind, Any]:
         """The objects whose attributes the tensors are, by type."""
         return {"": self}
 
@@ -109,7 +111,7 @@ class _Batch:
         """Moves all tensors, or some, to a GPU (default: the current), and returns the batch."""
         return self.to("cuda" if device is None else device, *names, non_blocking=non_blocking)
 
-    def pin_memory(self, device: Any = None) -> Self:
+    def pin_memory(self, device: object = None) -> Self:
         """Moves all tensors to page-locked memory, and returns the batch.
 
         The DataLoader calls this for pin_memory=True.
@@ -136,7 +138,7 @@ class _Batch:
         )
 
 
-def _shown(value: Any) -> tuple[object, str]:
+def _shown(value: object) -> tuple[object, str]:
     """Of a tensor its shape and dtype; else how the value begins."""
     if isinstance(value, Tensor):
         return [*value.shape], str(value.dtype).removeprefix("torch.")
@@ -395,7 +397,7 @@ class TypedMiniBatch(_Batch):
     """
 
     def __init__(
-        self, stores: dict[Any, AttributeStore], input_type: Any, stats: BatchStats
+        self, stores: dict[Kind, AttributeStore], input_type: Kind, stats: BatchStats
     ) -> None:
         self._stores = stores
         self.input_type = input_type
@@ -412,12 +414,12 @@ class TypedMiniBatch(_Batch):
         return [kind for kind in self._stores if not isinstance(kind, str)]
 
     @property
-    def node_stores(self) -> list[Any]:
+    def node_stores(self) -> list[AttributeStore]:
         """What the batch has of each node type, as in PyG."""
         return [self[kind] for kind in self.node_types]
 
     @property
-    def edge_stores(self) -> list[Any]:
+    def edge_stores(self) -> list[AttributeStore]:
         """What the batch has of each edge type, as in PyG."""
         return [self[kind] for kind in self.edge_types]
 
@@ -447,7 +449,7 @@ class TypedMiniBatch(_Batch):
         """Edges of all types in the batch."""
         return sum(store.num_edges or 0 for store in self._stores.values())
 
-    def collect(self, name: str) -> dict[Any, Any]:
+    def collect(self, name: str) -> dict[Kind, Any]:
         """An attribute of all types that have it, by type.
 
         Raises
@@ -485,7 +487,7 @@ class TypedMiniBatch(_Batch):
             raise KeyError(f"{many} {ends!r}; there are {self.edge_types}")
         return self._stores[edge_types[0]]
 
-    def __contains__(self, key: Any) -> bool:
+    def __contains__(self, key: object) -> bool:
         """Whether there is such a node type or edge type."""
         return key in self._stores
 
@@ -493,11 +495,11 @@ class TypedMiniBatch(_Batch):
         """Names of the attributes that some type has."""
         return list(dict.fromkeys(name for store in self._stores.values() for name in store))
 
-    def to_dict(self) -> dict[Any, dict[str, Any]]:
+    def to_dict(self) -> dict[Kind, dict[str, Any]]:
         """The attributes of all types, not copied."""
         return {key: store.to_dict() for key, store in self._stores.items()}
 
-    def _holders(self) -> Mapping[Any, Any]:
+    def _holders(self) -> Mapping[Kind, Any]:
         return self._stores
 
     def clone(self) -> TypedMiniBatch:
@@ -569,9 +571,10 @@ class Collate:
 def _batch(sampled: SampledBatch, *, is_typed: bool) -> AnyBatch:
     subgraph = sampled.by_type
     batch = MiniBatch(stats=sampled.stats)
-    stores: dict[Any, AttributeStore] = {
+    stores: dict[Kind, AttributeStore] = {
         kind: AttributeStore() if is_typed else batch
-        for kind in (*subgraph.n_id, *subgraph.edge_index)
+        for kinds in (subgraph.n_id, subgraph.edge_index)
+        for kind in kinds
     }
     for name in ("n_id", "edge_index", "e_id", "num_sampled_nodes", "num_sampled_edges", "batch"):
         for kind, value in (getattr(subgraph, name) or {}).items():

@@ -80,7 +80,7 @@ class NeighborDataset(SeedDataset):
         with ``drop_last=True``. A warning says so where this is more than 5 % of an epoch. False
         yields each seed once over all ranks, for evaluation and prediction.
     batching : Batching, optional
-        All options from `batch_size` on, in place of these.
+        From a ready-made loader: all options from `batch_size` on, which it has checked.
     **options
         How neighbours are drawn: the fields of `Sampling`, such as ``replace=True``.
 
