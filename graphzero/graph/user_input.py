@@ -172,10 +172,7 @@ def lookup(table: IdTable | None, ids: object, missing: int | None, of: str) -> 
 # --- options of sampling
 
 _KINDS = ("weighted", "labor")  # of which at most one is set; `src/kinds.c` has the same
-_WORDS = {
-    "temporal_strategy": ("uniform", "last"),
-    "subgraph_type": ("directional", "induced"),
-}
+_WORDS = {"temporal_strategy": ("uniform", "last"), "subgraph_type": ("directional", "induced")}
 _SWITCHES = ("replace", "weighted", "labor", "disjoint", "strictly_before")
 
 

@@ -52,11 +52,7 @@ class SeedBatches:
     queued = 2
 
     def __init__(
-        self,
-        dataset: Dataset,
-        num_seeds: int,
-        fanouts: Fanouts,
-        batching: Batching,
+        self, dataset: Dataset, num_seeds: int, fanouts: Fanouts, batching: Batching
     ) -> None:
         if dataset.is_typed and dataset.neighbors == "out":
             raise ValueError(

@@ -47,11 +47,7 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
     """
 
     def __init__(
-        self,
-        dataset: Dataset,
-        num_seeds: int,
-        fanouts: Fanouts,
-        batching: Batching,
+        self, dataset: Dataset, num_seeds: int, fanouts: Fanouts, batching: Batching
     ) -> None:
         super().__init__(dataset, num_seeds, fanouts, batching)
         self.ranks = batching.ranks

@@ -17,12 +17,7 @@ from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import IdArray, Sampling, Values
 from graphzero.io.row_io import RowKey
 from graphzero.io.session import TopologyFile
-from graphzero.loader.arguments import (
-    Batching,
-    SeedLoaderOptions,
-    SeedOptions,
-    check_keywords,
-)
+from graphzero.loader.arguments import Batching, SeedLoaderOptions, SeedOptions, check_keywords
 from graphzero.loader.mini_batch import AnyBatch, MiniBatch, SampledBatch
 from graphzero.loader.neighbor_loader import SeedLoader
 from graphzero.loader.seed_dataset import SeedDataset

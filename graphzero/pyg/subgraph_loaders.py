@@ -488,13 +488,7 @@ class ShaDowKHopSampler(NeighborLoader):
             data.require_untyped("ShaDow samples")
         hops = [num_neighbors] * as_count(depth, "depth")
         super().__init__(
-            data,
-            hops,
-            node_idx,
-            replace=replace,
-            disjoint=True,
-            subgraph_type="induced",
-            **options,
+            data, hops, node_idx, replace=replace, disjoint=True, subgraph_type="induced", **options
         )
 
     @staticmethod
