@@ -1,20 +1,23 @@
-"""What users pass in: ids and counts, converted and checked; `Sampling`, how to draw."""
+"""What users pass in: ids, times and fanouts, converted and checked; `Sampling`, how to draw."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.store.id_table import IdTable
+from graphzero.store.manifest import EdgeType
 from graphzero.units import as_count, available_processors
 
 IdArray = npt.NDArray[np.int64]
 Values = npt.NDArray[np.generic]
+# Neighbours per node in each hop; in a typed graph also by edge type, or its name.
+Fanouts = Sequence[int] | Mapping[Any, Sequence[int]]
 
 
 def as_array(values: object) -> Values:
@@ -199,13 +202,80 @@ def as_fanouts(fanouts: object, name: str = "fanouts") -> list[int]:
     Raises
     ------
     ValueError
-        If they are not a sequence, or one of them is not a fanout.
+        If they are not a sequence, if one of them is not a fanout, or if they are too many.
     """
     if isinstance(fanouts, (str, bytes)) or not isinstance(fanouts, Iterable):
         raise ValueError(
             f"{name} must be a list with one fanout for each hop, such as [15, 10], not {fanouts!r}"
         )
-    return [0 if fanout is not False and fanout == 0 else as_fanout(fanout) for fanout in fanouts]
+    hops = [0 if fanout is not False and fanout == 0 else as_fanout(fanout) for fanout in fanouts]
+    if len(hops) > _core.MOST_HOPS:
+        raise ValueError(f"fanouts must name at most {_core.MOST_HOPS} hops")
+    return hops
+
+
+def as_typed_fanouts(fanouts: object, edge_types: Sequence[EdgeType]) -> dict[EdgeType, list[int]]:
+    """Fanouts of every edge type, one for each hop.
+
+    Parameters
+    ----------
+    fanouts : sequence of int, or mapping
+        One list for all edge types; or a list by edge type, ``("user", "rates", "movie")`` or
+        "user__rates__movie", where the list of "default" is for all edge types without one. Each
+        fanout is positive, -1 for all neighbours, or 0 for none in this hop.
+    edge_types : sequence of EdgeType
+
+    Raises
+    ------
+    ValueError
+        If a list is no list of fanouts, or has another number of hops than the others; if an edge
+        type is unknown, named twice, or missing.
+    """
+    if isinstance(fanouts, Mapping):
+        lists = _fanouts_by_edge_type(fanouts, edge_types)
+    else:
+        hops = as_fanouts(fanouts)
+        lists = {edge_type: list(hops) for edge_type in edge_types}
+    counts = {len(hops) for hops in lists.values()}
+    if len(counts) > 1:
+        named = ", ".join(f"{'__'.join(kind)}: {len(hops)}" for kind, hops in lists.items())
+        raise ValueError(
+            f"all edge types must have fanouts for the same number of hops, not {named}: "
+            f"use 0 in a hop in which an edge type is not sampled"
+        )
+    return lists
+
+
+def _fanouts_by_edge_type(
+    fanouts: Mapping[Any, object], edge_types: Sequence[EdgeType]
+) -> dict[EdgeType, list[int]]:
+    names = {"__".join(edge_type): edge_type for edge_type in edge_types}
+    if len(names) < len(edge_types) and any(isinstance(key, str) for key in fanouts):
+        names = {}  # two edge types have one name: only tuples tell them apart
+    named: dict[EdgeType, list[int]] = {}
+    default = None
+    for key, value in fanouts.items():
+        hops = as_fanouts(value, f"fanouts[{key!r}]")
+        if isinstance(key, str) and key == "default":
+            default = hops
+            continue
+        edge_type = names.get(key) if isinstance(key, str) else key
+        if edge_type is None or edge_type not in edge_types:
+            raise ValueError(
+                f"fanouts name {key!r}, but the edge types are {list(edge_types)}: name one of "
+                f"them, or 'default' for all others"
+            )
+        if edge_type in named:
+            raise ValueError(f"fanouts name the edge type {edge_type} twice")
+        named[edge_type] = hops
+    missing = [edge_type for edge_type in edge_types if edge_type not in named]
+    if missing and default is None:
+        raise ValueError(
+            f"fanouts lack the edge types {missing}: name them, or add an entry 'default' for all "
+            f"others, such as 'default': {[0] * len(next(iter(named.values()), [0]))} to sample "
+            f"none of them"
+        )
+    return {edge_type: list(named.get(edge_type, default or [])) for edge_type in edge_types}
 
 
 def as_seed(seed: object) -> int:
@@ -213,6 +283,19 @@ def as_seed(seed: object) -> int:
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
         raise ValueError(f"seed must be an integer, not {seed!r}")
     return int(seed) % (1 << 64)
+
+
+class SamplingOptions(TypedDict, total=False):
+    """The fields of `Sampling`, as keyword arguments of samplers and datasets."""
+
+    replace: bool
+    weighted: bool
+    labor: bool
+    disjoint: bool
+    temporal_strategy: Literal["uniform", "last"]
+    strictly_before: bool
+    subgraph_type: Literal["directional", "induced"]
+    batch_dependency: int
 
 
 @dataclass(frozen=True)

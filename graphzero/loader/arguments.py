@@ -14,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.user_input import Sampling, as_array, as_threads
+from graphzero.graph.user_input import Fanouts, Sampling, SamplingOptions, as_array, as_threads
 from graphzero.io.prefetch import Prefetch
 from graphzero.io.row_io import row_sources
 from graphzero.loader.epochs import Ranks
 from graphzero.loader.seeds import sampling_attribute
-from graphzero.sampling.sampler import Fanouts, SamplingOptions
 from graphzero.units import as_count
 
 Options = TypeVar("Options")

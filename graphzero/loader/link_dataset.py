@@ -15,7 +15,7 @@ from typing_extensions import Unpack
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.stores import NodeStore
-from graphzero.graph.user_input import IdArray, Values, as_array
+from graphzero.graph.user_input import Fanouts, IdArray, Values, as_array
 from graphzero.io.row_io import RowKey
 from graphzero.loader.arguments import Batching, DatasetOptions, check_keywords
 from graphzero.loader.mini_batch import SampledBatch
@@ -32,7 +32,7 @@ from graphzero.sampling.negatives import (
     negatives_key,
     pair_offsets,
 )
-from graphzero.sampling.sampler import Fanouts, HopReadAhead, TypedSubgraph
+from graphzero.sampling.sampler import HopReadAhead, TypedSubgraph
 from graphzero.store.manifest import EdgeType, reverse_types
 
 

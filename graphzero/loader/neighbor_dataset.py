@@ -9,13 +9,13 @@ import numpy as np
 from typing_extensions import Unpack
 
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.user_input import IdArray, Values
+from graphzero.graph.user_input import Fanouts, IdArray, Values
 from graphzero.io.row_io import RowKey
 from graphzero.loader.arguments import Batching, DatasetOptions, check_keywords
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.loader.seeds import as_seed_nodes
-from graphzero.sampling.sampler import Fanouts, HopReadAhead
+from graphzero.sampling.sampler import HopReadAhead
 
 
 class NeighborDataset(SeedDataset):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.user_input import IdArray, as_seed, as_times
+from graphzero.graph.user_input import Fanouts, IdArray, as_seed, as_times
 from graphzero.io.row_io import RowKey, RowSource, row_sources
 from graphzero.io.session import TopologyFile, topology_files
 from graphzero.loader.arguments import Batching
@@ -20,7 +20,7 @@ from graphzero.loader.epochs import GRAPH
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.sampling.negatives import WeightedDraws
 from graphzero.sampling.order import batch_positions, epoch_order, num_batches
-from graphzero.sampling.sampler import Fanouts, HopReadAhead, NeighborSampler
+from graphzero.sampling.sampler import HopReadAhead, NeighborSampler
 
 
 class SeedBatches:

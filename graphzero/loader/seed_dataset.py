@@ -12,6 +12,7 @@ from typing import Any
 from torch.utils.data import IterableDataset
 
 from graphzero.graph.dataset import Dataset
+from graphzero.graph.user_input import Fanouts
 from graphzero.loader.agreement import SharedPasses
 from graphzero.loader.arguments import Batching
 from graphzero.loader.batch_iterator import BatchIterator
@@ -32,7 +33,6 @@ from graphzero.loader.epochs import (
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.seed_batches import SeedBatches
 from graphzero.sampling.order import Share, batch_ids
-from graphzero.sampling.sampler import Fanouts
 from graphzero.units import as_count
 
 

@@ -13,9 +13,16 @@ import numpy.typing as npt
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import EdgeTypeGraph, Graph
 from graphzero.graph.stores import EdgeStore, NodeStore
-from graphzero.graph.user_input import IdArray, as_fanouts, as_seed, as_threads
+from graphzero.graph.user_input import (
+    Fanouts,
+    IdArray,
+    as_fanouts,
+    as_seed,
+    as_threads,
+    as_typed_fanouts,
+)
 from graphzero.sampling.order import batch_positions, epoch_order, num_batches
-from graphzero.sampling.sampler import Fanouts, NeighborSampler, as_typed_fanouts
+from graphzero.sampling.sampler import NeighborSampler
 from graphzero.sampling.threads import Pipeline, Stage
 from graphzero.store.manifest import EDGES, EdgeType, Presampling
 from graphzero.units import as_count

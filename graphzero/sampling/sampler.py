@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,13 +14,16 @@ from graphzero.errors import FormatError
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
 from graphzero.graph.user_input import (
+    Fanouts,
     IdArray,
     Sampling,
+    SamplingOptions,
     as_fanouts,
     as_ids,
     as_seed,
     as_threads,
     as_times,
+    as_typed_fanouts,
 )
 from graphzero.store.manifest import EDGES, NODES, EdgeType
 from graphzero.units import as_count
@@ -29,22 +32,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 _NOTHING = np.empty(0, np.int64)
-
-# Neighbours per node in each hop; in a typed graph also by edge type, or its name.
-Fanouts = Sequence[int] | Mapping[Any, Sequence[int]]
-
-
-class SamplingOptions(TypedDict, total=False):
-    """The fields of `Sampling`, as keyword arguments of samplers and datasets."""
-
-    replace: bool
-    weighted: bool
-    labor: bool
-    disjoint: bool
-    temporal_strategy: Literal["uniform", "last"]
-    strictly_before: bool
-    subgraph_type: Literal["directional", "induced"]
-    batch_dependency: int
 
 
 @dataclass(frozen=True)
@@ -249,7 +236,6 @@ class NeighborSampler:
             self._fanouts = as_typed_fanouts(fanouts, self.dataset.edge_types)
         else:
             self._fanouts = {EDGES: as_fanouts(fanouts)}
-            _check_hops(self._fanouts.values())
         self.sampling = Sampling(**options) if sampling is None else sampling
         if self.dataset.is_typed and self.sampling.subgraph_type == "induced":
             raise ValueError(
@@ -497,73 +483,3 @@ class NeighborSampler:
 
 def _named(what: str, node_type: str) -> str:
     return f"{what}[{node_type!r}]" if node_type else what
-
-
-def as_typed_fanouts(fanouts: object, edge_types: Sequence[EdgeType]) -> dict[EdgeType, list[int]]:
-    """Fanouts of every edge type, one for each hop.
-
-    Parameters
-    ----------
-    fanouts : sequence of int, or mapping
-        One list for all edge types; or a list by edge type, ``("user", "rates", "movie")`` or
-        "user__rates__movie", where the list of "default" is for all edge types without one. Each
-        fanout is positive, -1 for all neighbours, or 0 for none in this hop.
-    edge_types : sequence of EdgeType
-
-    Raises
-    ------
-    ValueError
-        If a list is no list of fanouts, or has another number of hops than the others; if an edge
-        type is unknown, named twice, or missing.
-    """
-    if isinstance(fanouts, Mapping):
-        lists = _fanouts_by_edge_type(fanouts, edge_types)
-    else:
-        hops = as_fanouts(fanouts)
-        lists = {edge_type: list(hops) for edge_type in edge_types}
-    counts = {len(hops) for hops in lists.values()}
-    if len(counts) > 1:
-        named = ", ".join(f"{'__'.join(kind)}: {len(hops)}" for kind, hops in lists.items())
-        raise ValueError(
-            f"all edge types must have fanouts for the same number of hops, not {named}: "
-            f"use 0 in a hop in which an edge type is not sampled"
-        )
-    _check_hops(lists.values())
-    return lists
-
-
-def _check_hops(lists: Iterable[Sequence[int]]) -> None:
-    if any(len(hops) > _core.MOST_HOPS for hops in lists):
-        raise ValueError(f"fanouts must name at most {_core.MOST_HOPS} hops")
-
-
-def _fanouts_by_edge_type(
-    fanouts: Mapping[Any, object], edge_types: Sequence[EdgeType]
-) -> dict[EdgeType, list[int]]:
-    names = {"__".join(edge_type): edge_type for edge_type in edge_types}
-    if len(names) < len(edge_types) and any(isinstance(key, str) for key in fanouts):
-        names = {}  # two edge types have one name: only tuples tell them apart
-    named: dict[EdgeType, list[int]] = {}
-    default = None
-    for key, value in fanouts.items():
-        hops = as_fanouts(value, f"fanouts[{key!r}]")
-        if isinstance(key, str) and key == "default":
-            default = hops
-            continue
-        edge_type = names.get(key) if isinstance(key, str) else key
-        if edge_type is None or edge_type not in edge_types:
-            raise ValueError(
-                f"fanouts name {key!r}, but the edge types are {list(edge_types)}: name one of "
-                f"them, or 'default' for all others"
-            )
-        if edge_type in named:
-            raise ValueError(f"fanouts name the edge type {edge_type} twice")
-        named[edge_type] = hops
-    missing = [edge_type for edge_type in edge_types if edge_type not in named]
-    if missing and default is None:
-        raise ValueError(
-            f"fanouts lack the edge types {missing}: name them, or add an entry 'default' for all "
-            f"others, such as 'default': {[0] * len(next(iter(named.values()), [0]))} to sample "
-            f"none of them"
-        )
-    return {edge_type: list(named.get(edge_type, default or [])) for edge_type in edge_types}
