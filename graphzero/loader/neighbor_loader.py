@@ -40,24 +40,16 @@ from graphzero.loader.arguments import (
     seed_times,
 )
 from graphzero.loader.batch_iterator import BatchIterator
-from graphzero.loader.epochs import (
-    MOST_EPOCH,
-    Position,
-    Progress,
-    State,
-    current_share,
-    default_threads,
-    group_of_worker,
-    in_worker,
-)
 from graphzero.loader.link_dataset import LinkNeighborDataset
 from graphzero.loader.mini_batch import Collate, MiniBatch, SampledBatch, TypedMiniBatch
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.profiler import end_training, waiting
+from graphzero.loader.ranks import current_share, default_threads, group_of_worker, in_worker
 from graphzero.loader.seed_dataset import SeedDataset
+from graphzero.loader.states import Position, State, WorkerProgress
 from graphzero.loader.stats import Loop
 
-_NO_EPOCH = MOST_EPOCH + 1  # of batches that belong to no epoch
+_NO_EPOCH = (1 << 62) + 1  # of batches that belong to no epoch
 
 _REMADE = (
     "another library has made a DataLoader of its own of this loader's parts, and would divide its "
@@ -85,7 +77,7 @@ class Seeds(IterableDataset[SampledBatch]):
     ) -> None:
         self.source = source
         self.given = {k: v for k, v in (given or {}).items() if not isinstance(v, Iterator)}
-        self._progress: Progress | None = None  # of the pass that begins; workers have a copy
+        self._progress: WorkerProgress | None = None  # of the pass that begins; workers have a copy
         self._begun = 0  # passes in this worker
         self._again: torch.Tensor | None = None  # where later passes of persistent workers begin
         if persistent:
@@ -99,7 +91,7 @@ class Seeds(IterableDataset[SampledBatch]):
         return {**self.__dict__, "given": {}}
 
     @contextmanager
-    def beginning(self, progress: Progress) -> Iterator[None]:
+    def beginning(self, progress: WorkerProgress) -> Iterator[None]:
         """While it lasts, ``iter``, and workers that are started, are for this pass."""
         self._progress = progress
         if self._again is not None:
@@ -170,7 +162,7 @@ class _Delivered:
     In the last round the last ranks may have none: rank 0 has one in every round.
     """
 
-    progress: Progress
+    progress: WorkerProgress
     rounds: int
     taken: int = 0
 
