@@ -17,7 +17,7 @@ from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import Fanouts, Sampling, SamplingOptions, as_array, as_threads
 from graphzero.io.prefetch import Prefetch
 from graphzero.io.row_io import row_sources
-from graphzero.loader.epochs import Ranks
+from graphzero.loader.ranks import Ranks
 from graphzero.loader.seeds import sampling_attribute
 from graphzero.units import as_count
 

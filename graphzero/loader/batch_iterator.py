@@ -7,13 +7,13 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-from graphzero.loader.epochs import Epochs, Pass, Progress, State, read_progress
+from graphzero.loader.epochs import Pass
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.preparation import prepare_batches
 from graphzero.loader.profiler import waiting
 from graphzero.loader.seed_batches import SeedBatches
+from graphzero.loader.states import State, WorkerProgress, read_progress
 from graphzero.loader.stats import hand_out
 from graphzero.sampling.order import batch_ids
 
@@ -28,34 +28,30 @@ class BatchIterator(Iterator[SampledBatch]):
     Parameters
     ----------
     batches : SeedBatches
-    progress : Progress
+    progress : WorkerProgress
         Where to begin.
     even : bool
         Whether ranks have equally many mini-batches.
-    epochs : Epochs, optional
     begun : Pass, optional
-        The pass of `epochs` that this process has begun; several workers may then disagree about
-        its epoch, until a state is loaded.
+        The pass that this process has begun; if it is one of several workers, these may have read
+        different epochs.
     """
 
     def __init__(
         self,
         batches: SeedBatches,
-        progress: Progress,
+        progress: WorkerProgress,
         *,
         even: bool,
-        epochs: Epochs | None = None,
         begun: Pass | None = None,
     ) -> None:
         self._source = batches
         self._even = even
-        self._epochs = epochs
         self._begun = begun
-        self._is_checked = begun is not None and progress.share.num_workers > 1
         self._turn = threading.RLock()
         self._start(progress)
 
-    def _start(self, progress: Progress) -> None:
+    def _start(self, progress: WorkerProgress) -> None:
         self._progress = progress
         self._process: int | None = None  # which has begun the iteration
         self._has_failed = self._is_closed = False
@@ -63,7 +59,7 @@ class BatchIterator(Iterator[SampledBatch]):
         self._left = len(numbers)
         self._batches = prepare_batches(self._source, progress.share, progress.epoch, numbers)
 
-    def _numbers(self, progress: Progress) -> Sequence[int]:
+    def _numbers(self, progress: WorkerProgress) -> Sequence[int]:
         """Numbers of the mini-batches that are left."""
         source = self._source
         numbers = batch_ids(
@@ -85,7 +81,8 @@ class BatchIterator(Iterator[SampledBatch]):
         Raises
         ------
         RuntimeError
-            If this process was forked after the first call: the threads are the parent's.
+            If this process was forked after the first call: the threads are the parent's. If
+            workers of the pass have different epochs.
         """
         if self._is_inherited():
             raise RuntimeError(
@@ -99,8 +96,8 @@ class BatchIterator(Iterator[SampledBatch]):
                     "this pass has ended with an error: begin another one with iter()"
                 )
             try:
-                if self._epochs is not None and self._begun is not None and self._is_checked:
-                    self._epochs.check(self._begun)
+                if self._begun is not None and self._left > 0:
+                    self._begun.check(self._progress.epoch)
                 with waiting(training=False):
                     batch = next(self._batches)
             except Exception as error:
@@ -133,7 +130,7 @@ class BatchIterator(Iterator[SampledBatch]):
         """The position of the iteration; it counts the mini-batches that ``next`` has returned."""
         return self._progress.state(self._source.state_options)
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Continues where `state_dict` was called; the next pass over the dataset is a new epoch.
 
         The worker must be the same, of as many workers on the same rank.
@@ -143,13 +140,10 @@ class BatchIterator(Iterator[SampledBatch]):
         ValueError
             If it is not such a state, or was taken on another graph, with another seed, batch_size,
             ... or number of workers or ranks; the message names them.
-        RuntimeError
-            If another worker of the pass has loaded a state of another epoch.
         """
         source, share = self._source, self._progress.share
         progress = read_progress(state, source.state_options, source.num_batches, share)
-        if self._epochs is not None and self._begun is not None:
-            self._epochs.load(self._begun, progress, len(self._numbers(progress)) > 0)
-        self._is_checked = False
+        if self._begun is not None:
+            self._begun.load(progress)
         self.close()
         self._start(progress)

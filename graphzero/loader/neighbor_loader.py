@@ -31,20 +31,11 @@ from graphzero.loader.arguments import (
     check_loader_keywords,
 )
 from graphzero.loader.batch_iterator import BatchIterator
-from graphzero.loader.epochs import (
-    MOST_EPOCH,
-    Position,
-    Progress,
-    State,
-    current_share,
-    default_threads,
-    group_of_worker,
-    in_worker,
-)
 from graphzero.loader.link_dataset import LinkNeighborDataset
 from graphzero.loader.mini_batch import AnyBatch, Collate, MiniBatch, SampledBatch, TypedMiniBatch
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.profiler import end_training, waiting
+from graphzero.loader.ranks import current_share, default_threads, group_of_worker, in_worker
 from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.loader.seeds import (
     as_dataset,
@@ -55,10 +46,11 @@ from graphzero.loader.seeds import (
     sampling_attribute,
     seed_times,
 )
+from graphzero.loader.states import Position, State, WorkerProgress
 from graphzero.loader.stats import Loop
 from graphzero.sampling.negatives import as_negative_options
 
-_NO_EPOCH = MOST_EPOCH + 1  # of batches that belong to no epoch
+_NO_EPOCH = (1 << 62) + 1  # of batches that belong to no epoch
 
 _REMADE = (
     "another library has made a DataLoader of its own of this loader's parts, and would divide its "
@@ -86,7 +78,7 @@ class Seeds(IterableDataset[SampledBatch]):
     ) -> None:
         self.source = source
         self.arguments = {k: v for k, v in arguments.items() if not isinstance(v, Iterator)}
-        self._progress: Progress | None = None  # of the pass that begins; workers have a copy
+        self._progress: WorkerProgress | None = None  # of the pass that begins; workers have a copy
         self._begun = 0  # passes in this worker
         self._again: torch.Tensor | None = None  # where later passes of persistent workers begin
         if persistent:
@@ -100,7 +92,7 @@ class Seeds(IterableDataset[SampledBatch]):
         return {**self.__dict__, "arguments": {}}
 
     @contextmanager
-    def beginning(self, progress: Progress) -> Iterator[None]:
+    def beginning(self, progress: WorkerProgress) -> Iterator[None]:
         """While it lasts, ``iter``, and workers that are started, are for this pass."""
         self._progress = progress
         if self._again is not None:
@@ -172,7 +164,7 @@ class _Delivered:
     In the last round the last ranks may have none: rank 0 has one in every round.
     """
 
-    progress: Progress
+    progress: WorkerProgress
     rounds: int
     taken: int = 0
 

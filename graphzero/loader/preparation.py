@@ -26,9 +26,9 @@ from graphzero.io.plan import Estimate, IOPlan, make_plan
 from graphzero.io.prefetch import Fetched, pages_read
 from graphzero.io.row_io import PagesRequested, RowKey
 from graphzero.io.session import Session, is_large, probe_batch, probe_files
-from graphzero.loader.epochs import default_threads, in_worker
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.profiler import range_of
+from graphzero.loader.ranks import default_threads, in_worker
 from graphzero.loader.seed_batches import SeedBatches
 from graphzero.loader.stats import BatchStats
 from graphzero.sampling.order import Share

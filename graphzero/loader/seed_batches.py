@@ -16,8 +16,8 @@ from graphzero.graph.user_input import Fanouts, IdArray, as_seed, as_times
 from graphzero.io.row_io import RowKey, RowSource, row_sources
 from graphzero.io.session import TopologyFile, topology_files
 from graphzero.loader.arguments import Batching
-from graphzero.loader.epochs import GRAPH
 from graphzero.loader.mini_batch import SampledBatch
+from graphzero.loader.states import GRAPH
 from graphzero.sampling.negatives import WeightedDraws
 from graphzero.sampling.order import batch_positions, epoch_order, num_batches
 from graphzero.sampling.sampler import HopReadAhead, NeighborSampler
@@ -100,7 +100,7 @@ class SeedBatches:
         if times is None:
             return
         graphs = [edges.graph for edges in self.dataset.edges.values()]
-        for graph in [each for each in graphs if each.times is not None] or graphs[:1]:
+        for graph in [graph for graph in graphs if graph.times is not None] or graphs[:1]:
             graph._csr.require_time_order()
         self.input_time = as_times(times, self.num_seeds, name).copy()
 
@@ -145,18 +145,18 @@ class SeedBatches:
     def row_sources(self, epoch: int) -> dict[RowKey, RowSource]:
         """Where the rows of an epoch's mini-batches are found, by the names of attributes."""
         del epoch
-        found = row_sources(self.dataset)
+        sources = row_sources(self.dataset)
         if self.gather is None:
-            return found
-        return {key: source for key, source in found.items() if _name(key) in self.gather}
+            return sources
+        return {key: source for key, source in sources.items() if _name(key) in self.gather}
 
     @property
     def mappings(self) -> list[_core.Mapping]:
         """A mapping of every file that is sampled or read: the dataset's, and those of a pack."""
-        found = {mapping.path: mapping for mapping in self.dataset.mappings}
+        mappings = {mapping.path: mapping for mapping in self.dataset.mappings}
         for source in self.row_sources(0).values():
-            found.setdefault(source.store.mapping.path, source.store.mapping)
-        return list(found.values())
+            mappings.setdefault(source.store.mapping.path, source.store.mapping)
+        return list(mappings.values())
 
     @property
     def num_batches(self) -> int:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
+import warnings
 import zlib
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any
 
 from torch.utils.data import IterableDataset
 
@@ -16,22 +16,17 @@ from graphzero.graph.user_input import Fanouts
 from graphzero.loader.agreement import SharedPasses
 from graphzero.loader.arguments import Batching
 from graphzero.loader.batch_iterator import BatchIterator
-from graphzero.loader.epochs import (
-    GRAPH,
-    MOST_COUNTED,
-    Epochs,
+from graphzero.loader.epochs import Epochs
+from graphzero.loader.mini_batch import SampledBatch
+from graphzero.loader.ranks import (
     ParentGroup,
-    Position,
-    Progress,
-    State,
     current_group,
     current_share,
     group_for_workers,
     in_worker,
-    read_position,
 )
-from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.seed_batches import SeedBatches
+from graphzero.loader.states import GRAPH, Position, State, WorkerProgress, read_position
 from graphzero.sampling.order import Share, batch_ids
 from graphzero.units import as_count
 
@@ -57,29 +52,19 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
 
     @property
     def epoch(self) -> int:
-        """The epoch of the next pass: while a pass runs, of the one after it.
-
-        Raises
-        ------
-        RuntimeError
-            After the state of a pass of DataLoader workers whose epoch `set_epoch` had not chosen.
-        """
-        if (epoch := self.position.epoch) > MOST_COUNTED:
-            raise RuntimeError(
-                "The epoch is not known: the state is of a pass of DataLoader workers without "
-                "set_epoch. Call set_epoch before each pass."
-            )
-        return epoch
+        """The epoch of the next pass: while a pass runs, of the one after it."""
+        return self.position.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch of the next pass, in workers as well; those after it count on.
+        """Chooses the epoch of the next pass, in workers as well.
 
         A pass begins when ``iter`` is called, of the dataset or of a ``DataLoader`` over it. It is
         a whole epoch, unless it is the one that `resume` continues.
 
         Without it, a pass in this process is the epoch after the one before; the first one is epoch
-        0. Passes of DataLoader workers have epochs that follow from torch's seed then: other
-        batches in each pass. Ranks that share an epoch need `set_epoch` with workers.
+        0. A pass of DataLoader workers has an epoch that follows from torch's seed then: other
+        batches in each pass, and no state. Ranks that share an epoch need `set_epoch` before each
+        pass of workers.
 
         Parameters
         ----------
@@ -96,8 +81,8 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
         _refuse_accelerate()
         epoch = as_count(epoch, "epoch", 0)
         self._compare_ranks(epoch)  # workers, which begin a pass, do not have the store
-        here = self.position
-        self._epochs.choose(here if here.epoch == epoch else Position(epoch, 0))
+        position = self.position
+        self._epochs.choose(position if position.epoch == epoch else Position(epoch, 0))
 
     def state_after(self, taken: int) -> State:
         """State for `resume`, after the training loop has taken some batches of the running pass.
@@ -129,16 +114,16 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
         """
         taken = as_count(taken, "taken", 0)
         _, world_size = self.rank_and_size
-        here = self._epochs.last(taken)
-        done = min(self.num_batches, here.batches + taken * world_size)
-        return replace(here, batches=done).state(self.state_options)
+        begin = self._epochs.last(taken)
+        done = min(self.num_batches, begin.batches + taken * world_size)
+        return replace(begin, batches=done).state(self.state_options)
 
-    def resume(self, state: Mapping[str, Any]) -> None:
+    def resume(self, state: Mapping[str, object]) -> None:
         """Resumes an interrupted epoch, with any number of ranks and workers.
 
         Every rank loads the same state, that of rank 0. The next pass yields the remaining batches
-        of the state's epoch, unless `set_epoch` chooses another one. The pass after it is the next
-        epoch, and whole. ``len`` is still that of a whole epoch.
+        of the state's epoch, unless `set_epoch` chooses another one; those after it are whole.
+        ``len`` is still that of a whole epoch.
 
         Parameters
         ----------
@@ -150,7 +135,8 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
         ------
         ValueError
             If it is not such a state, or was taken on another graph, with another seed, batch_size,
-            ...; the message names them.
+            ...; the message names them. If DataLoader workers had drawn its epoch, without
+            `set_epoch`.
         """
         self._epochs.choose(read_position(state, self.state_options, self.num_batches))
 
@@ -162,7 +148,8 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
         ValueError
             As at the beginning of an iteration, if it is not known how ranks share the epoch.
         """
-        return len(self.batches_of(Share(*self._checked_rank())))
+        rank, world_size = self._checked_rank()
+        return len(self.batches_of(Share(rank, world_size)))
 
     def batches_of(self, share: Share, first: int = 0) -> Sequence[int]:
         """Numbers of the batches of an epoch that are of a share, of those from `first` on."""
@@ -182,7 +169,9 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
     def _checked_rank(self) -> tuple[int, int]:
         """`rank_and_size`; says what `even` does to the epoch, once and by one rank."""
         rank, world_size = self.rank_and_size
-        self.ranks.check_rounds(self.num_batches, rank, world_size, self.drop_last, self._epochs)
+        warning = self.ranks.check_rounds(self.num_batches, world_size, self.drop_last)
+        if warning is not None and rank == 0 and self._epochs.warn_once():
+            warnings.warn(warning, stacklevel=3)
         return rank, world_size
 
     def _compare_ranks(self, epoch: int | None = None) -> None:
@@ -201,7 +190,7 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
         files["edges"] = options.pop(GRAPH)
         self._shared.compare(group[0], {"options": options, "dataset": files})
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "parent": group_for_workers()}
 
     def __copy__(self) -> SeedDataset:
@@ -209,26 +198,27 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
         copied.__dict__.update(self.__dict__, _epochs=copy(self._epochs))
         return copied
 
-    def begin_pass(self) -> Progress:
+    def begin_pass(self) -> WorkerProgress:
         """Begins a pass in this process, whose workers `iterate`: its epoch, position and rank."""
         self.dataset.require_unedited(self.gather)
-        share = Share(*self._checked_rank())
+        rank, world_size = self._checked_rank()
         self._compare_ranks()
-        here = self._epochs.begin(shared_by_ranks=False).position
-        return Progress(here.epoch, here.batches, 0, share)
+        begin = self._epochs.begin(shared_by_ranks=False).position
+        return WorkerProgress(begin.epoch, begin.batches, 0, Share(rank, world_size))
 
-    def iterate(self, progress: Progress) -> BatchIterator:
+    def iterate(self, progress: WorkerProgress) -> BatchIterator:
         """A worker's share of a pass that `begin_pass` has begun, in the parent or here."""
         return BatchIterator(self, progress, even=self.ranks.even)
 
     def __iter__(self) -> BatchIterator:
         self.dataset.require_unedited(self.gather)
-        share = current_share(*self._checked_rank())
+        rank, world_size = self._checked_rank()
         self._compare_ranks()
-        begun = self._epochs.begin(shared_by_ranks=share.world_size > 1)
-        here = begun.position
-        progress = Progress(here.epoch, here.batches, 0, share)
-        return BatchIterator(self, progress, even=self.ranks.even, epochs=self._epochs, begun=begun)
+        begun = self._epochs.begin(shared_by_ranks=world_size > 1)
+        progress = WorkerProgress(
+            begun.position.epoch, begun.position.batches, 0, current_share(rank, world_size)
+        )
+        return BatchIterator(self, progress, even=self.ranks.even, begun=begun)
 
 
 # Classes of accelerate.data_loader: of the first, each process takes some items of every round;

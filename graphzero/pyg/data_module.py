@@ -95,9 +95,9 @@ class DataModule(*_Bases):  # type: ignore[misc]
         # without seeds, Lightning leaves the stage out
         super().__init__(seeds["val"][0] is not None, seeds["test"][0] is not None, **kwargs)
         self.data, self._splits = data, splits
-        for stage, given in seeds.items():
-            setattr(self, f"input_{stage}_nodes", given[0])
-            setattr(self, f"input_{stage}_time", given[1])
+        for stage, (nodes, time) in seeds.items():
+            setattr(self, f"input_{stage}_nodes", nodes)
+            setattr(self, f"input_{stage}_time", time)
         self.eval_kwargs = {**self.kwargs, **(eval_loader_kwargs or {})}
         self._seed = seed
 
@@ -118,8 +118,8 @@ class DataModule(*_Bases):  # type: ignore[misc]
             even = training or bool(waits) or type(self.trainer.strategy).__name__ != "DDPStrategy"
             options = {"distributed": True, "even": even, **options}
         nodes, time = (getattr(self, f"input_{stage}_{what}") for what in ("nodes", "time"))
-        how = {"shuffle": training, "seed": self._shared_seed(), **options}
-        return NeighborLoader(self.data, input_nodes=nodes, input_time=time, **how)
+        options = {"shuffle": training, "seed": self._shared_seed(), **options}
+        return NeighborLoader(self.data, input_nodes=nodes, input_time=time, **options)
 
     def train_dataloader(self) -> NeighborLoader:
         """Shuffled batches of the training nodes, equally many on every rank."""

@@ -24,8 +24,8 @@ from graphzero.graph.graph import Graph
 from graphzero.graph.user_input import IdArray, Values, as_array, as_ids
 from graphzero.io.row_io import RowKey
 from graphzero.loader.arguments import Batching, SeedLoaderOptions
-from graphzero.loader.epochs import Ranks
 from graphzero.loader.mini_batch import AnyBatch, SampledBatch
+from graphzero.loader.ranks import Ranks
 from graphzero.loader.seeds import as_dataset
 from graphzero.loader.subgraph_loader import SingleNodes, SubgraphDataset, SubgraphLoader
 from graphzero.pyg.loaders import NeighborLoader, _PyGLoader

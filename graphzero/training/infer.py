@@ -29,9 +29,10 @@ from graphzero.graph.graph import Graph
 from graphzero.graph.user_input import IdArray
 from graphzero.io.prefetch import Prefetch
 from graphzero.loader.arguments import Batching
-from graphzero.loader.epochs import Progress, Ranks
 from graphzero.loader.mini_batch import Collate, SampledBatch
+from graphzero.loader.ranks import Ranks
 from graphzero.loader.seed_dataset import SeedDataset
+from graphzero.loader.states import WorkerProgress
 from graphzero.sampling.order import Share
 from graphzero.sampling.sampler import HopReadAhead, NeighborSampler, TypedSubgraph
 from graphzero.store.atomic import replace_file, sync_folder
@@ -421,7 +422,7 @@ class OneLayer:
     def rows(self, ranges: Sequence[NodeRange]) -> Generator[Rows | None, None, None]:
         """The rows of each of some ranges of nodes; None if the layer has none for this type."""
         batches = self._batches([one for one in ranges if not self._is_hub(one)])
-        with closing(batches.iterate(Progress(0, 0, 0, Share()))) as iterator:
+        with closing(batches.iterate(WorkerProgress(0, 0, 0, Share()))) as iterator:
             for one in ranges:
                 if self._is_hub(one):
                     rows = self._row_of_hub(batches, one[0])
