@@ -53,6 +53,7 @@ def train(model, loader, optimizer, device):
 def evaluate(model, loader, device):
     """Nodes, labels and predicted classes, from all ranks; each node of the split is there once."""
     model.eval()
+    loader.dataset.set_epoch(0)  # the same draws in each evaluation, which workers need to know
     found = [np.empty((3, 0), np.int64)]
     for batch in loader:
         nodes, labels = batch.n_id[: batch.batch_size], batch.y[: batch.batch_size]

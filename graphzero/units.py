@@ -53,7 +53,7 @@ def html_table(rows: Iterable[Sequence[object]], header: Sequence[str] = ()) -> 
 
     A column without any text is left out, with its header.
     """
-    cells = [[escaped(each) for each in row] for row in rows]
+    cells = [[escaped(cell) for cell in row] for row in rows]
     shown = [at for at, column in enumerate(zip(*cells, strict=True)) if any(column)]
     lines = [[f"<th>{escaped(header[at])}</th>" for at in shown]] if header else []
     lines += [[f"<td>{row[at]}</td>" for at in shown] for row in cells]

@@ -25,8 +25,8 @@ def positions(taken):
 
 
 def passes_of_rank(batches, workers, chosen, results):
-    """What a process of its own sees of a dataset that it was given: two passes, and two more."""
+    """What a process of its own sees of a dataset that it was given: a pass, and another one."""
     loader = loader_of(batches, workers, persistent_workers=workers > 0)
-    found = [positions(loader), positions(loader)]
+    first = positions(loader)
     batches.set_epoch(chosen)
-    results.put([*found, positions(loader), positions(loader)])
+    results.put([first, positions(loader)])

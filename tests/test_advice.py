@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import graphzero as gz
-from graphzero.loader import epochs
+from graphzero.loader import ranks
 
 pandas = pytest.importorskip("pandas")
 sparse = pytest.importorskip("scipy.sparse")
@@ -177,14 +177,14 @@ def test_advice_on_weights_and_times_lets_them_drive_the_sampling(tmp_path):
 
 def test_advice_on_ranks_and_batches_gives_each_seed_once(tmp_path, monkeypatch):
     ds = stored(tmp_path / "ds")
-    ranks = [{"rank": r, "world_size": 2, "batch_size": 2} for r in (0, 1)]
-    refused("need the same seed=", seeds_of, ds, **ranks[0])
-    assert sorted(seeds_of(ds, **ranks[0], seed=1) + seeds_of(ds, **ranks[1], seed=1)) == NODES
+    first, second = ({"rank": rank, "world_size": 2, "batch_size": 2} for rank in (0, 1))
+    refused("need the same seed=", seeds_of, ds, **first)
+    assert sorted(seeds_of(ds, **first, seed=1) + seeds_of(ds, **second, seed=1)) == NODES
     for size, options in ((3, {"even": False}), (5, {"drop_last": False, "even": False})):
-        bad = {**ranks[0], "seed": 1, "batch_size": size, "drop_last": True}
+        bad = {**first, "seed": 1, "batch_size": size, "drop_last": True}
         refused("drop_last=False, or, if there is a full batch, even=False", seeds_of, ds, **bad)
         assert seeds_of(ds, **{**bad, **options}) == NODES[:size]
-    monkeypatch.setattr(epochs, "current_group", lambda: (1, 2))
+    monkeypatch.setattr(ranks, "current_group", lambda: (1, 2))
     refused("distributed=False gives this rank all its seeds", seeds_of, ds)
     assert seeds_of(ds, distributed=False) == NODES
     refused("subgraph_type='bidirectional'", seeds_of, ds, subgraph_type="bidirectional")

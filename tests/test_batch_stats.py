@@ -14,9 +14,9 @@ import pytest
 
 import graphzero as gz
 from graphzero.io.row_io import PagesRequested, RowIO
-from graphzero.loader import iteration
+from graphzero.loader import preparation
 from graphzero.loader import stats as stats_module
-from graphzero.loader.iteration import Moment
+from graphzero.loader.preparation import Moment
 from graphzero.loader.stats import BatchTotals, Step, listeners, watch
 
 torch = pytest.importorskip("torch")
@@ -63,8 +63,8 @@ class Clock:
 def clock(monkeypatch):
     clock = Clock()
     watch = SimpleNamespace(perf_counter=lambda: clock.wall, monotonic=lambda: clock.wall)
-    monkeypatch.setattr(iteration, "moment", clock.moment)
-    monkeypatch.setattr(iteration, "time", watch)
+    monkeypatch.setattr(preparation, "moment", clock.moment)
+    monkeypatch.setattr(preparation, "time", watch)
     monkeypatch.setattr(stats_module, "time", watch)
     monkeypatch.setattr(stats_module._here, "until", 0.0)
     return clock
@@ -106,7 +106,7 @@ def test_the_times_of_a_mini_batch_do_not_overlap(
     slow(RowIO, "wait", 7, 0, lambda requested: [PagesRequested(missing, missing)])
     slow(RowIO, "fetch", 11, 4)
     slow(RowIO, "place", 3, 2)
-    monkeypatch.setattr(iteration, "pages_read", lambda fetched: read)
+    monkeypatch.setattr(preparation, "pages_read", lambda fetched: read)
     with gz.open(dataset[0]) as ds:
         prefetch = gz.Prefetch("willneed", lookahead=0)
         batches = gz.NeighborDataset(
@@ -127,7 +127,7 @@ def test_waiting_for_a_processor_is_not_waiting_for_the_disk():
     """Two threads on one processor: each is ready half of the time, and never blocked."""
     source = (
         "import os, threading, time\n"
-        "from graphzero.loader.iteration import moment, spent\n"
+        "from graphzero.loader.preparation import moment, spent\n"
         "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
         "if os.fork() == 0:\n"
         "    while os.getppid() != 1 and time.thread_time() < 0.4: pass\n"

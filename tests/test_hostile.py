@@ -21,6 +21,7 @@ import graphzero as gz
 from graphzero import _core
 from graphzero.errors import FormatError
 from graphzero.ingest import build, lists, row_files
+from graphzero.sampling import negatives
 from graphzero.store import format as gz_format
 from graphzero.store.manifest import MANIFEST_NAME, read_manifest
 
@@ -413,3 +414,16 @@ def test_edges_to_a_type_without_nodes(typed):
     (typed / MANIFEST_NAME).write_text(content.replace('"num_nodes": 30', '"num_nodes": 0', 1))
     with pytest.raises(FormatError, match="edges, but no nodes"), gz.open(typed) as ds:
         list(gz.NeighborDataset(ds, "b", [3, 2], disjoint=True))
+
+
+def test_lists_that_leave_the_file_have_no_degrees_and_edges(typed):
+    with gz.open(typed) as ds, pytest.raises(IndexError, match=r"positions\[1\] = 300 is out"):
+        ds.edges[CITES].edges_at([299, 300])
+    files.damage(typed / "a__cites__b.gl", "indptr", 1, 2**31)
+    nodes = np.arange(30)
+    for call in (
+        lambda ds: ds.edges[CITES].graph._csr.degrees(nodes, 1),
+        lambda ds: negatives._are_edges(ds.edges[CITES], nodes, nodes),
+    ):
+        with gz.open(typed) as ds, pytest.raises(FormatError, match=r"b\.gl is corrupt"):
+            call(ds)

@@ -18,7 +18,7 @@ from graphzero.io.plan import IOPlan
 from graphzero.io.prefetch import STRATEGIES
 
 pytest.importorskip("torch")
-planning = pytest.importorskip("graphzero.loader.iteration")
+planning = pytest.importorskip("graphzero.loader.preparation")
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
     pytest.mark.timeout(600),

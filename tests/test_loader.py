@@ -5,8 +5,6 @@ from __future__ import annotations
 import files
 import numpy as np
 import pytest
-import reference
-import reference_rows
 from loaders import loader_of
 
 import graphzero as gz
@@ -24,36 +22,6 @@ OPTIONS = {"fanouts": [4, 3], "batch_size": 16, "shuffle": True, "seed": 5}
 def make_loader(folder, **options):
     ds = gz.open(folder)
     return loader_of(gz.NeighborDataset(ds, ds.splits["train"], **{**OPTIONS, **options}))
-
-
-def test_batches_equal_the_naive_ones(tmp_path, order):
-    rng = np.random.default_rng(1)
-    features, labels = rng.standard_normal((200, 5)).astype(np.float32), rng.integers(0, 3, 200)
-    train = rng.permutation(200)[:50]
-    naive = files.write_dataset(
-        tmp_path / "data",
-        files.random_edges(200, 2000),
-        200,
-        features=features,
-        labels=labels,
-        splits={"train": train},
-        order=order,
-    )
-    loader = make_loader(tmp_path / "data")
-    loader.dataset.set_epoch(3)
-    shuffled = reference.permutation(50, reference.key(reference.SHUFFLE, 5, 3, 0))
-    for i, batch in enumerate(loader):
-        positions = shuffled[16 * i : 16 * i + 16]
-        expected = reference.sample(naive, train[positions], [4, 3], seed=5, epoch=3, batch=i)
-        assert batch.input_id.tolist() == positions.tolist()
-        np.testing.assert_array_equal(batch.n_id, expected["n_id"])
-        np.testing.assert_array_equal(batch.edge_index, expected["edge_index"])
-        np.testing.assert_array_equal(batch.e_id, expected["e_id"])
-        assert batch.num_sampled_nodes == expected["num_sampled_nodes"]
-        assert batch.num_sampled_edges == expected["num_sampled_edges"]
-        np.testing.assert_array_equal(batch.x, reference_rows.gather(features, batch.n_id.numpy()))
-        np.testing.assert_array_equal(batch.y, reference_rows.gather(labels, batch.n_id.numpy()))
-    assert i == 3
 
 
 def test_features_in_another_order_than_the_graph(dataset, tmp_path):
@@ -110,29 +78,6 @@ def test_batches_do_not_alias_the_files(dataset):
         batch.input_id.zero_()
     ds = gz.open(folder)
     np.testing.assert_array_equal(np.asarray(ds.features), features)
-
-
-SCRIPT_FORK = """
-import sys
-import torch
-import graphzero as gz
-
-if __name__ == "__main__":
-    ds = gz.open(sys.argv[1])
-    batches = gz.NeighborDataset(ds, None, [4, 3], batch_size=32, num_threads=2)
-    first = [b.x.sum().item() for b in map(gz.Collate(ds), batches)]
-    ds.graph.random_walk(range(5000 % ds.num_nodes), 5, num_threads=2)
-    for _ in range(3):
-        loader = torch.utils.data.DataLoader(
-            batches, batch_size=None, num_workers=2, collate_fn=gz.Collate(ds),
-            multiprocessing_context="fork", timeout=60)
-        batches.set_epoch(0)
-        assert [b.x.sum().item() for b in loader] == first
-        # the parent's own pool must work again after each fork
-        batches.set_epoch(0)
-        assert [b.x.sum().item() for b in map(gz.Collate(ds), batches)] == first
-    print("done", len(first))
-"""
 
 
 def test_workers_forked_after_parallel_sampling_do_not_hang(tmp_path):

@@ -27,7 +27,7 @@ from packed_graphs import (
 )
 
 import graphzero as gz
-from graphzero.loader import epochs
+from graphzero.loader import ranks
 from graphzero.packs import packing
 from graphzero.packs.pack_file import Pack
 from graphzero.store import atomic
@@ -327,7 +327,7 @@ def test_all_batches_are_packed_by_any_rank(
     ds: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = make(ds, tmp_path / "a.gd", IDS, gather=["x"]).read_bytes()
-    monkeypatch.setattr(epochs, "current_group", lambda: (1, 2))
+    monkeypatch.setattr(ranks, "current_group", lambda: (1, 2))
     assert make(ds, tmp_path / "b.gd", IDS, gather=["x"]).read_bytes() == alone
 
 

@@ -23,7 +23,7 @@ from loaders import loader_of
 from ranks_data import NODES, SEEDS, SIZE, write_data
 
 import graphzero as gz
-from graphzero.loader import epochs
+from graphzero.loader import ranks
 from graphzero.sampling.order import Share, batch_ids
 from graphzero.training.train_options import TrainOptions
 from graphzero.training.trainer import train
@@ -57,7 +57,7 @@ def numbers_of(batches, loader=None):
 @pytest.fixture
 def two_ranks(monkeypatch):
     """This process is rank 1 of 2."""
-    monkeypatch.setattr(epochs, "current_group", lambda: (1, 2))
+    monkeypatch.setattr(ranks, "current_group", lambda: (1, 2))
 
 
 # --- the deal
@@ -212,30 +212,17 @@ def test_much_that_is_repeated_or_lost_is_said_once(folder, count, options, expe
 
 
 def test_no_pickle_or_copy_holds_a_rank(folder, monkeypatch):
-    monkeypatch.setattr(epochs, "current_group", lambda: (1, 2))
+    monkeypatch.setattr(ranks, "current_group", lambda: (1, 2))
     batches = make(folder, distributed=True)
     pickled = pickle.dumps(batches)
     copies = [pickle.loads(pickled), copy.deepcopy(batches), batches]
-    monkeypatch.setattr(epochs, "current_group", lambda: (2, 3))
+    monkeypatch.setattr(ranks, "current_group", lambda: (2, 3))
     for each in copies:
         assert each.rank_and_size == (2, 3)
         assert numbers_of(each) == [2, 5, 1]
         assert numbers_of(each, loader_of(each, 2)) == [2, 5, 1]  # in forked workers
-    monkeypatch.setattr(epochs, "current_group", lambda: None)
+    monkeypatch.setattr(ranks, "current_group", lambda: None)
     assert numbers_of(pickle.loads(pickled)) == list(range(7))
-
-
-def test_a_worker_believes_its_own_parent_only(monkeypatch):
-    told = (os.getpid(), (1, 2))
-    monkeypatch.setattr(epochs, "current_group", lambda: (0, 5))
-    assert epochs.group_of_worker(told) == (0, 5)  # not a worker
-    monkeypatch.setattr(epochs, "get_worker_info", lambda: object())
-    monkeypatch.setattr(
-        epochs.multiprocessing, "parent_process", lambda: SimpleNamespace(pid=os.getpid())
-    )
-    assert epochs.group_of_worker(told) == (1, 2)
-    assert epochs.group_of_worker((1, (1, 2))) == (0, 5)
-    assert epochs.group_of_worker(None) == (0, 5)
 
 
 # --- resuming

@@ -27,7 +27,7 @@ from graphzero.io.prefetch import STRATEGIES
 from graphzero.io.resident import kept_bytes
 from graphzero.io.row_io import PageReadAhead, RowIO, RowSource, touched_rows
 from graphzero.io.session import probe_files
-from graphzero.loader.iteration import Preparation
+from graphzero.loader.preparation import Preparation
 from graphzero.store.mapped_file import ResidentPrefix
 
 pytest.importorskip("torch")

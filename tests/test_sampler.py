@@ -248,21 +248,6 @@ def test_a_pickled_sampler_draws_the_same(catalogue):
     )
 
 
-def test_one_batch_of_the_core_serves_graphs_of_all_kinds(catalogue, tmp_path):
-    """Its memory is that of the batch before, of more or fewer types."""
-    graph, lists = catalogue
-    small = TypedGraph({"a": 5}, {("a", "r", "a"): Edges(np.array([[0, 1], [1, 2], [2, 0]]))})
-    other = small.write(tmp_path)
-    large_sampler = NeighborSampler(lists, FANOUTS, seed=1, disjoint=True)
-    small_sampler = NeighborSampler(other, [2, 2])
-    large = everything(draw(catalogue, "disjoint"))
-    alone = everything(small_sampler.sample({"a": [0]}))
-    small_sampler._idle = large_sampler._idle
-    for _ in range(3):
-        assert everything(draw(catalogue, "disjoint", sampler=large_sampler)) == large
-        assert everything(small_sampler.sample({"a": [0]})) == alone
-
-
 def test_files_without_edge_ids_have_none_in_the_batch(tmp_path):
     graph = TypedGraph({"a": 3}, {("a", "r", "a"): Edges(np.array([[0, 1], [1, 2]]))})
     assert graph.write(tmp_path).edges["a", "r", "a"].graph.has_edge_ids

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -182,7 +183,7 @@ def test_saint_batches_and_their_normalization(ds, data, kind, monkeypatch):
     # edges: how often their sources were sampled, over how often they were
     sets = loader._source
     draws = sets.draw, sets.num_words
-    counted = _CountedSets(ds, 40, draws, seed=~3, batch_size=1, gather=[])
+    counted = _CountedSets(ds, 40, draws, replace(sets.batching, seed=~3, gather=()))
     nodes, edges, taken = torch.zeros(NODES), torch.zeros(data.num_edges), 0
     while taken < 150 * NODES:
         for sampled in counted:

@@ -11,8 +11,8 @@ from loaders import loader_of
 from ready_loaders import all_same, open_form
 
 import graphzero as gz
+from graphzero.graph.user_input import as_typed_fanouts
 from graphzero.loader import arguments
-from graphzero.sampling.sampler import as_typed_fanouts
 
 # What is tested is Python; its C code is sanitized by the tests of the sampler.
 pytestmark = pytest.mark.no_asan

@@ -40,24 +40,6 @@ def star(path, weights):
     return gz.Graph(path)
 
 
-@pytest.mark.parametrize("num_threads", [1, 2, 4])
-@pytest.mark.parametrize("replace", [False, True])
-@pytest.mark.parametrize("fanouts", [[3, 2], [20, 1], [300, 1], [-1]])
-def test_batches_equal_the_naive_ones(weighted, fanouts, replace, num_threads):
-    graph, naive, weights = weighted
-    seeds = np.arange(60)[::-1]
-    sampler = gz.NeighborSampler(
-        graph, fanouts, replace=replace, weighted=True, seed=3, num_threads=num_threads
-    )
-    batch = sampler.sample(seeds, epoch=1, batch=2)
-    expected = reference.sample(
-        naive, seeds, fanouts, replace=replace, weighted=True, seed=3, epoch=1, batch=2
-    )
-    for name, value in expected.items():
-        np.testing.assert_array_equal(getattr(batch, name), value, err_msg=name)
-    assert (weights[batch.e_id] > 0).all()
-
-
 @given(
     weights=st.lists(st.floats(0, 2.0**100, width=32), min_size=1, max_size=60),
     fanout=st.one_of(st.just(-1), st.integers(1, 60)),

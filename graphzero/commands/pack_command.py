@@ -15,7 +15,7 @@ from graphzero.commands.parsing import (
     shows_progress,
 )
 from graphzero.graph.dataset import open_dataset
-from graphzero.loader.arguments import seeds_of_split
+from graphzero.loader.seeds import seeds_of_split
 from graphzero.packs.pack_file import Pack
 from graphzero.units import format_bytes, print_lines
 

@@ -104,7 +104,7 @@ def train_and_print(ds: Dataset, args: argparse.Namespace) -> None:
     KeyboardInterrupt
         After Ctrl-C, when what was trained until then has been printed and written.
     """
-    from graphzero.loader.epochs import launched_processes  # torch takes long to import
+    from graphzero.loader.ranks import launched_processes  # torch takes long to import
     from graphzero.training.train_options import TrainOptions
     from graphzero.training.trainer import train
 

@@ -16,13 +16,14 @@ import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 
 from graphzero.errors import user_place
 
 _KEPT = 64  # passes that stay in the store
+
+Facts = Mapping[str, Mapping[str, object]]
 
 
 @dataclass
@@ -63,7 +64,7 @@ class SharedPasses:
         self._loader = self._pass = 0
         self._last = ""
 
-    def compare(self, rank: int, facts: Mapping[str, Mapping[str, Any]]) -> None:
+    def compare(self, rank: int, facts: Facts) -> None:
         """Refuses a pass that differs from the same pass on another rank.
 
         Parameters
@@ -107,27 +108,26 @@ class SharedPasses:
         except (RuntimeError, AttributeError):  # also of a backend without a store
             _posts.has_failed = True
             return
-        _require_same(loader, rank, json.loads(first), json.loads(mine))
+        other = json.loads(first)
+        _require_same_pass(loader, rank, json.loads(mine), other["rank"], other)
 
 
-def _require_same(
-    loader: str, rank: int, first: Mapping[str, Any], mine: Mapping[str, Any]
-) -> None:
-    other, before, now = first["rank"], first["options"], mine["options"]
+def _require_same_pass(loader: str, rank: int, mine: Facts, other_rank: int, other: Facts) -> None:
+    before, now = other["options"], mine["options"]
     differing = [
-        f"{name} ({before.get(name)!r} on rank {other}, {now.get(name)!r} on rank {rank})"
+        f"{name} ({before.get(name)!r} on rank {other_rank}, {now.get(name)!r} on rank {rank})"
         for name in sorted({*before, *now})
         if before.get(name) != now.get(name)
     ]
-    common = first["dataset"].keys() & mine["dataset"].keys()
-    files = sorted(name for name in common if first["dataset"][name] != mine["dataset"][name])
+    common = other["dataset"].keys() & mine["dataset"].keys()
+    files = sorted(name for name in common if other["dataset"][name] != mine["dataset"][name])
     if files:
         differing.append(f"the content of the dataset ({', '.join(files)})")
     if differing:
         raise ValueError(
-            f"ranks {other} and {rank} share the epochs of a loader ({loader}), and begin a pass "
-            f"over it that differs: {'; '.join(differing)}. Ranks that share an epoch need the "
-            f"same dataset and arguments, the same seed= included, and the same epoch: call "
+            f"ranks {other_rank} and {rank} share the epochs of a loader ({loader}), and begin a "
+            f"pass over it that differs: {'; '.join(differing)}. Ranks that share an epoch need "
+            f"the same dataset and arguments, the same seed= included, and the same epoch: call "
             f"set_epoch or load_state_dict on all of them. Where each rank has seeds of its own, "
             f"or only some make this loader, give it distributed=False"
         )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -15,19 +14,16 @@ from typing_extensions import Unpack
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.user_input import IdArray
+from graphzero.graph.nodes_and_edges import NodeStore
+from graphzero.graph.user_input import Fanouts, IdArray, Values, as_array
 from graphzero.io.row_io import RowKey
-from graphzero.loader.arguments import (
-    DatasetOptions,
-    as_seed_edges,
-    check_keywords,
-    node_times,
-    require_edge_order,
-)
-from graphzero.loader.iteration import SeedDataset
+from graphzero.loader.arguments import Batching, DatasetOptions, check_keywords
 from graphzero.loader.mini_batch import SampledBatch
+from graphzero.loader.seed_dataset import SeedDataset
+from graphzero.loader.seeds import as_seed_edges, node_times
 from graphzero.sampling.negatives import (
     Candidates,
+    NegativeOptions,
     WeightedDraws,
     check_sources,
     choose_negatives,
@@ -35,31 +31,18 @@ from graphzero.sampling.negatives import (
     draw_pairs,
     negatives_key,
     pair_offsets,
-    pairs_of,
 )
-from graphzero.sampling.sampler import HopReadAhead, NeighborSampler, TypedSubgraph
+from graphzero.sampling.sampler import HopReadAhead, TypedSubgraph
 from graphzero.store.manifest import EdgeType, reverse_types
-from graphzero.units import as_count
-
-Mode = Literal["binary", "triplet"] | None
 
 
-def _as_amount(amount: Any, mode: Mode) -> float:
-    if mode == "triplet":
-        return as_count(amount, "amount")
-    is_number = isinstance(amount, Real) and not isinstance(amount, bool)
-    if not (is_number and math.isfinite(amount) and amount > 0):
-        raise ValueError(f"amount must be a positive number, not {amount!r}")
-    return float(amount)
-
-
-def _as_labels(edge_label: Any, num_edges: int, mode: Mode) -> npt.NDArray[Any] | None:
+def _as_labels(edge_label: object, num_edges: int, mode: str | None) -> Values | None:
     """Labels of the seed edges, all above 0 where negatives get the label 0."""
     if edge_label is None:
         return np.ones(num_edges, dtype=np.float32) if mode == "binary" else None
     if mode == "triplet":
         raise ValueError("triplets have no labels: leave edge_label out, or use 'binary'")
-    labels = np.asarray(edge_label).copy()  # the caller may change theirs
+    labels: npt.NDArray[Any] = as_array(edge_label).copy()  # the caller may change theirs
     if labels.dtype.kind not in "biuf" or labels.shape[:1] != (num_edges,):
         raise ValueError(
             f"edge_label must hold a number for each of the {num_edges} edges, "
@@ -81,23 +64,25 @@ def _as_labels(edge_label: Any, num_edges: int, mode: Mode) -> npt.NDArray[Any] 
     return raised
 
 
-def _excluded_types(dataset: Dataset, own: EdgeType, excluded: Any) -> list[EdgeType]:
+def _excluded_types(
+    dataset: Dataset, seed_type: EdgeType, excluded: bool | Sequence[object]
+) -> list[EdgeType]:
     """The types of the edges that mini-batches lack between both ends of a seed edge."""
     if not isinstance(excluded, (bool, list)):
         raise ValueError(
             f"exclude_seed_edges must be True, False or a list of edge types, not {excluded!r}"
         )
-    source, _, target = own
-    if isinstance(excluded, list):
-        found = [dataset.edge_type_of(kind) for kind in excluded]
-        for kind in found:
-            if {kind[0], kind[2]} != {source, target}:
-                raise ValueError(
-                    f"exclude_seed_edges names {kind}, whose edges are not between the nodes of "
-                    f"seed edges of the type {own}"
-                )
-        return list(dict.fromkeys([own, *found]))
-    return list(dict.fromkeys([own, *reverse_types(own, dataset.edges)])) if excluded else []
+    if isinstance(excluded, bool):
+        reverse = reverse_types(seed_type, dataset.edges)
+        return list(dict.fromkeys([seed_type, *reverse])) if excluded else []
+    edge_types = [dataset.edge_type_of(name) for name in excluded]
+    for edge_type in edge_types:
+        if {edge_type[0], edge_type[2]} != {seed_type[0], seed_type[2]}:
+            raise ValueError(
+                f"exclude_seed_edges names {edge_type}, whose edges are not between the nodes of "
+                f"seed edges of the type {seed_type}"
+            )
+    return list(dict.fromkeys([seed_type, *edge_types]))
 
 
 class LinkNeighborDataset(SeedDataset):
@@ -166,6 +151,8 @@ class LinkNeighborDataset(SeedDataset):
         otherwise all processors.
     distributed, rank, world_size, even : optional
         Which ranks share an epoch, and how evenly, as in `NeighborDataset`.
+    batching : Batching, optional
+        From a ready-made loader: all options from `batch_size` on, which it has checked.
     **options
         How neighbours are drawn: the fields of `Sampling`.
 
@@ -184,61 +171,56 @@ class LinkNeighborDataset(SeedDataset):
     def __init__(
         self,
         dataset: Dataset,
-        edge_label_index: Any,
-        fanouts: Sequence[int] | Mapping[Any, Sequence[int]] = (15, 10, 5),
+        edge_label_index: object,
+        fanouts: Fanouts = (15, 10, 5),
         *,
-        edge_label: Any = None,
-        edge_label_time: Any = None,
-        neg_sampling: Mode = None,
+        edge_label: object = None,
+        edge_label_time: object = None,
+        neg_sampling: Literal["binary", "triplet"] | NegativeOptions | None = None,
         amount: float = 1,
-        src_weight: Any = None,
-        dst_weight: Any = None,
-        exclude_seed_edges: bool | Sequence[Any] = False,
+        src_weight: object = None,
+        dst_weight: object = None,
+        exclude_seed_edges: bool | Sequence[object] = False,
+        batching: Batching | None = None,
         **options: Unpack[DatasetOptions],
     ) -> None:
         check_keywords(type(self), options, DatasetOptions.__annotations__)
-        times = edge_label_time
-        require_edge_order(edge_label_index, dataset, edge_label=edge_label, edge_label_time=times)
-        self.edge_type, self.edge_label_index = as_seed_edges(edge_label_index, dataset)
+        seeds = as_seed_edges(edge_label_index, dataset)
+        seeds.require_order("edge_label", edge_label)
+        seeds.require_order("edge_label_time", edge_label_time)
+        self.edge_type, self.edge_label_index = seeds.edge_type, seeds.edge_index
         num_edges = self.edge_label_index.shape[1]
-        if neg_sampling not in (None, "binary", "triplet"):
-            raise ValueError(
-                f"neg_sampling must be None, 'binary' or 'triplet', not {neg_sampling!r}"
-            )
-        self.neg_sampling = neg_sampling
-        self.amount = _as_amount(amount, self.neg_sampling)
-        self.edge_label = _as_labels(edge_label, num_edges, self.neg_sampling)
+        if not isinstance(neg_sampling, NegativeOptions):
+            neg_sampling = NegativeOptions(neg_sampling, amount, src_weight, dst_weight)
+        self.negatives = neg_sampling
+        self.edge_label = _as_labels(edge_label, num_edges, self.negatives.mode)
         self._excluded = _excluded_types(dataset, self.edge_type, exclude_seed_edges)
-        super().__init__(dataset, num_edges, fanouts, **options)
-        if self.neg_sampling is not None:
-            seeds = min(num_edges, self.batch_size)
+        super().__init__(dataset, num_edges, fanouts, batching or Batching.of(options))
+        if self.negatives.mode is not None:
+            num_seeds = min(num_edges, self.batch_size)
             what = "negatives (use a smaller amount or batch_size)"
             # both ends, stored and the user's; an integer: a float may overflow
-            _core.require_memory(seeds * int(self.amount) + seeds, 4 * 8, what)
-        self._pairs = pairs_of(dataset, self.edge_type)
+            num_ends = num_seeds * int(self.negatives.amount) + num_seeds
+            _core.require_memory(num_ends, 4 * 8, what)
+        self._edges = dataset.edges[self.edge_type]
         self.take_times("edge_label_time", edge_label_time)
-        if self.neg_sampling == "triplet":
-            check_sources(self._pairs, self.edge_label_index)
-        self._candidates = self._chosen(src_weight, dst_weight)
-        if self.neg_sampling == "binary" and num_edges > 0 and self._candidates is None:
-            self._offsets = pair_offsets(self._pairs)
+        if self.negatives.mode == "triplet":
+            check_sources(self._edges, self.edge_label_index)
+        ends = (
+            self._candidates(self._edges.source, "src_weight", self.negatives.src_weight),
+            self._candidates(self._edges.target, "dst_weight", self.negatives.dst_weight),
+        )
+        # None if any pair that is not an edge may be drawn
+        self._ends = None if all(end.is_plain for end in ends) else ends
+        if self.negatives.mode == "binary" and num_edges > 0 and self._ends is None:
+            self._offsets = pair_offsets(self._edges)
 
-    def _chosen(self, src_weight: Any, dst_weight: Any) -> tuple[Candidates, Candidates] | None:
-        """How nodes are drawn for negatives; None if any pair that is not an edge may be drawn."""
-        weights = {"src_weight": src_weight, "dst_weight": dst_weight}
-        given = [name for name, values in weights.items() if values is not None]
-        if given and self.neg_sampling is None:
-            raise ValueError(f"{' and '.join(given)} draw negatives: give neg_sampling as well")
-        if src_weight is not None and self.neg_sampling == "triplet":
-            raise ValueError("triplets draw destinations only: leave src_weight out")
-        ends = []
-        for at, (name, values) in enumerate(weights.items()):
-            count = (self._pairs.sources, self._pairs.destinations)[at].num_nodes
-            drawn = None if values is None else WeightedDraws(values, count, name, "nodes")
-            kind = self.edge_type[2 * at]
-            times = () if self.input_time is None else node_times(self.dataset, kind)
-            ends.append(Candidates(count, drawn, times))
-        return None if all(end.is_plain for end in ends) else (ends[0], ends[1])
+    def _candidates(self, nodes: NodeStore, name: str, weights: object) -> Candidates:
+        """How nodes are drawn for one end of negatives."""
+        count = nodes.num_nodes
+        drawn = None if weights is None else WeightedDraws(weights, count, name, "nodes")
+        times = () if self.input_time is None else node_times(self.dataset, nodes.node_type)
+        return Candidates(count, drawn, times)
 
     def sample(
         self,
@@ -249,17 +231,17 @@ class LinkNeighborDataset(SeedDataset):
         readahead: Sequence[HopReadAhead] | None = None,
     ) -> SampledBatch:
         """The neighbourhoods of the seed edges at some positions, and of their negatives."""
-        ends = self._ends(positions, negatives_key(self.sampler.seed, epoch, batch))
+        ends = self._ends_at(positions, negatives_key(self.sampler.seed, epoch, batch))
         times = None if self.input_time is None else self.input_time[positions]
-        subgraph, sources, destinations = _sample_ends(
-            self.sampler, self.edge_type, ends, times, epoch=epoch, batch=batch, readahead=readahead
+        subgraph, sources, destinations = self._sample_ends(
+            ends, times, epoch=epoch, batch=batch, readahead=readahead
         )
         count, kind = positions.shape[0], self.edge_type
         if self._excluded:
             seed_edges = np.stack([ends.sources[:count], ends.destinations[:count]])
             subgraph = self._without(subgraph, seed_edges)
-        fields: dict[RowKey, npt.NDArray[Any]] = {}
-        if self.neg_sampling == "triplet":
+        fields: dict[RowKey, Values] = {}
+        if self.negatives.mode == "triplet":
             source, _, target = kind
             negatives = destinations[count:]
             wide = negatives.shape[0] > count
@@ -278,93 +260,138 @@ class LinkNeighborDataset(SeedDataset):
                 fields[kind, "edge_label_time"] = times[ends.of_sources]
         return SampledBatch(subgraph, positions, fields=fields, input_type=kind)
 
+    def _sample_ends(
+        self,
+        ends: _Ends,
+        times: IdArray | None,
+        *,
+        epoch: int,
+        batch: int,
+        readahead: Sequence[HopReadAhead] | None,
+    ) -> tuple[TypedSubgraph, IdArray, IdArray]:
+        """The neighbourhood of both ends, and the local ids of the sources and the destinations.
+
+        With disjoint trees, which times imply, each end has one, and `batch` of the neighbourhood
+        has the seed edge to whose trees a node belongs; else each node is a seed once.
+        """
+        source, _, target = self.edge_type
+        nodes, links = {source: ends.sources}, {source: ends.of_sources}
+        if source == target:
+            nodes[source] = np.append(ends.sources, ends.destinations)
+            links[source] = np.append(ends.of_sources, ends.of_destinations)
+        else:
+            nodes[target], links[target] = ends.destinations, ends.of_destinations
+        local = {node_type: np.arange(len(ids)) for node_type, ids in nodes.items()}
+        is_disjoint = times is not None or self.sampler.sampling.disjoint
+        if not is_disjoint:
+            for node_type, ids in nodes.items():
+                nodes[node_type], local[node_type] = np.unique(ids, return_inverse=True)
+        seed_time = None
+        if times is not None:
+            seed_time = {node_type: times[edges] for node_type, edges in links.items()}
+        subgraph = self.sampler.sample_types(
+            nodes, seed_time=seed_time, epoch=epoch, batch=batch, readahead=readahead
+        )
+        if subgraph.batch is not None:
+            # trees are numbered over the node types in their order
+            of_tree = np.concatenate([links[name] for name in subgraph.batch if name in links])
+            trees = {name: of_tree[tree] for name, tree in subgraph.batch.items()}
+            subgraph = replace(subgraph, batch=trees)
+        first = len(local[target]) - len(ends.destinations)
+        return subgraph, local[source][: len(ends.sources)], local[target][first:]
+
     def _without(self, subgraph: TypedSubgraph, seed_edges: IdArray) -> TypedSubgraph:
         """A subgraph without the edges, of some types, between both ends of some seed edges."""
-        found: dict[str, Any] = {
-            name: dict(getattr(subgraph, name))
-            for name in ("edge_index", "positions", "e_id", "num_sampled_edges")
-            if getattr(subgraph, name) is not None
-        }
-        for kind in self._excluded:
-            keep = ~self._are_between(subgraph, kind, seed_edges)
-            for name in ("edge_index", "positions", "e_id"):
-                if found[name][kind] is not None:
-                    found[name][kind] = found[name][kind].compress(keep, axis=-1)
-            if "num_sampled_edges" in found:
-                ends = np.cumsum(found["num_sampled_edges"][kind])
-                kept = np.append(0, np.cumsum(keep))[ends]
-                found["num_sampled_edges"][kind] = np.diff(kept, prepend=0).tolist()
-        return replace(subgraph, **found)
+        edge_index, positions = {**subgraph.edge_index}, {**subgraph.positions}
+        e_id, counts = {**subgraph.e_id}, subgraph.num_sampled_edges
+        for edge_type in self._excluded:
+            keep = ~self._are_between(subgraph, edge_type, seed_edges)
+            edge_index[edge_type] = edge_index[edge_type].compress(keep, axis=1)
+            positions[edge_type] = positions[edge_type].compress(keep)
+            ids = e_id[edge_type]
+            e_id[edge_type] = None if ids is None else ids.compress(keep)
+            if counts is not None:
+                kept = np.append(0, np.cumsum(keep))[np.cumsum(counts[edge_type])]
+                counts = {**counts, edge_type: np.diff(kept, prepend=0).tolist()}
+        return replace(
+            subgraph,
+            edge_index=edge_index,
+            positions=positions,
+            e_id=e_id,
+            num_sampled_edges=counts,
+        )
 
     def _are_between(
         self, subgraph: TypedSubgraph, kind: EdgeType, seed_edges: IdArray
     ) -> npt.NDArray[np.bool_]:
         """Which edges of a type have the two ends of a seed edge, in either direction."""
-        own = self.edge_type
+        seed_types = (self.edge_type[0], self.edge_type[2])
         # without types, row 0 may have the targets: then both directions are unwanted
-        kinds, ends = (kind[0], kind[2]), subgraph.edge_index[kind]
-        found = np.ones(ends.shape[1], bool)
-        if subgraph.batch is None:  # a node is there once, and the ends of seed edges are seeds
-            num_seeds = [subgraph.num_sampled_nodes[each][0] for each in kinds]
-            found = (ends[0] < num_seeds[0]) & (ends[1] < num_seeds[1])
-        pairs = [subgraph.n_id[each][row[found]] for each, row in zip(kinds, ends, strict=True)]
-        unwanted = [seed_edges] if kinds == (own[0], own[2]) else []
-        unwanted += [seed_edges[::-1]] if kinds == (own[2], own[0]) else []
-        count = self.dataset.nodes[kind[2]].num_nodes
-        keys, others = (
-            source.astype(np.uint64) * np.uint64(count) + target.astype(np.uint64)
+        types, ends = (kind[0], kind[2]), subgraph.edge_index[kind]
+        are_between = np.ones(ends.shape[1], bool)
+        if subgraph.batch is None:  # a node is in it once, and the ends of seed edges are seeds
+            num_seeds = [subgraph.num_sampled_nodes[node_type][0] for node_type in types]
+            are_between = (ends[0] < num_seeds[0]) & (ends[1] < num_seeds[1])
+        unwanted = [seed_edges] if types == seed_types else []
+        unwanted += [seed_edges[::-1]] if types == seed_types[::-1] else []
+        count = np.uint64(self.dataset.nodes[kind[2]].num_nodes)
+        pairs = [
+            subgraph.n_id[node_type][row[are_between]]
+            for node_type, row in zip(types, ends, strict=True)
+        ]
+        keys, unwanted_keys = (
+            source.astype(np.uint64) * count + target.astype(np.uint64)
             for source, target in (pairs, np.concatenate(unwanted, axis=1))
         )
-        found[found] = np.isin(keys, others)
-        return found
+        are_between[are_between] = np.isin(keys, unwanted_keys)
+        return are_between
 
-    def _ends(self, positions: IdArray, key: int) -> _Ends:
+    def _ends_at(self, positions: IdArray, key: int) -> _Ends:
         """Both ends of the seed edges at some positions, and of their negatives."""
-        edges = self.edge_label_index.take(positions, axis=1)
-        (sources, destinations), links = edges, np.arange(positions.shape[0])
-        count, times = positions.shape[0], self.input_time
-        if self.neg_sampling == "triplet":
-            amount = int(self.amount)
+        seed_edges = self.edge_label_index.take(positions, axis=1)
+        (sources, destinations), count = seed_edges, positions.shape[0]
+        links = np.arange(count)
+        if self.negatives.mode == "triplet":
+            amount = int(self.negatives.amount)
             of_negatives = np.repeat(links, amount)
-            if self._candidates is None:
-                drawn = draw_destinations(self._pairs, edges, amount, key)
+            if self._ends is None:
+                drawn = draw_destinations(self._edges, seed_edges, amount, key)
             else:
-                at = None if times is None else times[positions[of_negatives]]
-                seed_edges = edges[:, of_negatives]
+                times = self._times_at(positions[of_negatives])
+                repeated = seed_edges[:, of_negatives]
                 drawn = choose_negatives(
-                    self._pairs, self._candidates, len(of_negatives), at, key, seed_edges=seed_edges
+                    self._edges, self._ends, len(of_negatives), times, key, seed_edges=repeated
                 )[1]
             destinations = np.concatenate([destinations, drawn])
             return _Ends(sources, destinations, links, np.append(links, of_negatives))
-        if self.neg_sampling == "binary" and count:
-            amount = math.ceil(count * self.amount)
+        if self.negatives.mode == "binary" and count:
+            amount = math.ceil(count * self.negatives.amount)
             links = np.resize(links, count + amount)
-            if self._candidates is None:
-                drawn = draw_pairs(self._pairs, amount, self._offsets, key)
+            if self._ends is None:
+                drawn = draw_pairs(self._edges, amount, self._offsets, key)
             else:
-                at = None if times is None else times[positions[links[count:]]]
-                drawn = choose_negatives(self._pairs, self._candidates, amount, at, key)
-            sources, destinations = np.hstack([edges, drawn])
+                times = self._times_at(positions[links[count:]])
+                drawn = choose_negatives(self._edges, self._ends, amount, times, key)
+            sources, destinations = np.hstack([seed_edges, drawn])
         return _Ends(sources, destinations, links, links)
 
-    def seed_options(self) -> dict[str, Any]:
+    def _times_at(self, positions: IdArray) -> IdArray | None:
+        return None if self.input_time is None else self.input_time[positions]
+
+    def seed_options(self) -> dict[str, object]:
         """Checksum of the seed edges, and how negatives are drawn."""
-        times = {} if self.input_time is None else {"times_crc": zlib.crc32(self.input_time.data)}
-        typed = {"input_type": list(self.edge_type)} if self.dataset.is_typed else {}
-        ends = zip(("src", "dst"), self._candidates or (), strict=False)
-        weighted = {
-            f"{name}_weight_crc": end.weights.crc for name, end in ends if end.weights is not None
-        }
-        excluded = {"excluded": [list(kind) for kind in self._excluded]} if self._excluded else {}
-        return {
-            "seeds_crc": zlib.crc32(self.edge_label_index.data),
-            **excluded,
-            **times,
-            **typed,
-            "neg_sampling": self.neg_sampling,
-            "amount": self.amount,
-            **weighted,
-        }
+        options: dict[str, object] = {"seeds_crc": zlib.crc32(self.edge_label_index.data)}
+        if self._excluded:
+            options["excluded"] = [list(edge_type) for edge_type in self._excluded]
+        if self.input_time is not None:
+            options["times_crc"] = zlib.crc32(self.input_time.data)
+        if self.dataset.is_typed:
+            options["input_type"] = list(self.edge_type)
+        options |= {"neg_sampling": self.negatives.mode, "amount": self.negatives.amount}
+        for name, end in zip(("src", "dst"), self._ends or (), strict=False):
+            if end.weights is not None:
+                options[f"{name}_weight_crc"] = end.weights.crc
+        return options
 
 
 # --- seed edges as seeds of a sampler
@@ -386,41 +413,3 @@ class _Ends:
     destinations: IdArray
     of_sources: IdArray
     of_destinations: IdArray
-
-
-def _sample_ends(
-    sampler: NeighborSampler, edge_type: EdgeType, ends: _Ends, times: IdArray | None, **how: Any
-) -> tuple[TypedSubgraph, IdArray, IdArray]:
-    """The neighbourhood of both ends.
-
-    With disjoint trees, which times imply, each end has one; else each node is a seed once.
-
-    Returns
-    -------
-    TypedSubgraph
-        Its `batch`, with disjoint trees, has the seed edge to whose trees a node belongs.
-    (n,) int64, (m,) int64
-        Local ids of the sources and the destinations.
-    """
-    source, _, target = edge_type
-    nodes, links = {source: ends.sources}, {source: ends.of_sources}
-    if source == target:
-        nodes[source] = np.append(ends.sources, ends.destinations)
-        links[source] = np.append(ends.of_sources, ends.of_destinations)
-    else:
-        nodes[target], links[target] = ends.destinations, ends.of_destinations
-    local = {kind: np.arange(len(each)) for kind, each in nodes.items()}
-    is_disjoint = times is not None or sampler.sampling.disjoint
-    if not is_disjoint:
-        for kind, each in nodes.items():
-            nodes[kind], local[kind] = np.unique(each, return_inverse=True)
-    seed_time = None if times is None else {kind: times[each] for kind, each in links.items()}
-    found = sampler.sample_types(nodes, seed_time=seed_time, **how)
-    if is_disjoint:
-        assert found.batch is not None
-        # trees are numbered over the node types in their order
-        of_tree = np.concatenate([links[kind] for kind in found.batch if kind in links])
-        batch = {kind: of_tree[trees] for kind, trees in found.batch.items()}
-        found = replace(found, batch=batch)
-    first = len(local[target]) - len(ends.destinations)
-    return found, local[source][: len(ends.sources)], local[target][first:]

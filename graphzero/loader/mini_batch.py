@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.utils.data import get_worker_info
 from typing_extensions import Self
 
 from graphzero.graph.dataset import OF_DATA, Dataset
-from graphzero.graph.user_input import IdArray
+from graphzero.graph.user_input import Values
 from graphzero.io.memory import shared_memory_is_full
 from graphzero.io.row_io import RowKey
 from graphzero.loader.stats import BatchStats
@@ -27,8 +26,10 @@ from graphzero.store.format import BFLOAT16
 from graphzero.store.manifest import NODES, EdgeType
 from graphzero.units import html_table
 
+Kind = str | EdgeType  # a node type or an edge type
 
-def as_tensor(rows: npt.NDArray[np.generic]) -> Tensor:
+
+def as_tensor(rows: Values) -> Tensor:
     """A tensor over the memory of gathered rows, torch.bfloat16 where they hold its bits."""
     if rows.dtype == BFLOAT16:
         return torch.from_numpy(rows.view(np.int16)).view(torch.bfloat16)
@@ -55,11 +56,11 @@ class SampledBatch:
     """
 
     by_type: TypedSubgraph
-    input_id: IdArray
+    input_id: Values
     stats: BatchStats = field(default_factory=BatchStats)
-    rows: dict[RowKey, npt.NDArray[Any]] = field(default_factory=dict)
-    fields: dict[RowKey, npt.NDArray[Any]] = field(default_factory=dict)
-    input_type: Any = NODES
+    rows: dict[RowKey, Values] = field(default_factory=dict)
+    fields: dict[RowKey, Values] = field(default_factory=dict)
+    input_type: Kind = NODES
 
     @property
     def subgraph(self) -> Subgraph | TypedSubgraph:
@@ -69,10 +70,10 @@ class SampledBatch:
     @property
     def num_bytes(self) -> int:
         """Size of all arrays."""
-        found = [*self.rows.values(), *self.fields.values(), self.input_id]
+        values = [*self.rows.values(), *self.fields.values(), self.input_id]
         for value in vars(self.by_type).values():
-            found += value.values() if isinstance(value, dict) else [value]
-        return sum(array.nbytes for array in found if isinstance(array, np.ndarray))
+            values += value.values() if isinstance(value, dict) else [value]
+        return sum(array.nbytes for array in values if isinstance(array, np.ndarray))
 
     if not TYPE_CHECKING:  # for which a class with __getattr__ has every attribute
 
@@ -87,7 +88,7 @@ class SampledBatch:
 class _Batch:
     """What mini-batches with and without types have in common: their tensors move together."""
 
-    def _holders(self) -> Mapping[Any, Any]:
+    def _holders(self) -> Mapping[Kind, Any]:
         """The objects whose attributes the tensors are, by type."""
         return {"": self}
 
@@ -117,7 +118,7 @@ class _Batch:
         """Moves all tensors, or some, to a GPU (default: the current), and returns the batch."""
         return self.to("cuda" if device is None else device, *names, non_blocking=non_blocking)
 
-    def pin_memory(self, device: Any = None) -> Self:
+    def pin_memory(self, device: object = None) -> Self:
         """Moves all tensors to page-locked memory, and returns the batch.
 
         The DataLoader calls this for pin_memory=True.
@@ -144,7 +145,7 @@ class _Batch:
         )
 
 
-def _shown(value: Any) -> tuple[object, str]:
+def _shown(value: object) -> tuple[object, str]:
     """Of a tensor its shape and dtype; else how the value begins."""
     if isinstance(value, Tensor):
         return [*value.shape], str(value.dtype).removeprefix("torch.")
@@ -156,9 +157,9 @@ def _applied(function: Callable[[Tensor], Tensor], value: Any) -> Any:
     if isinstance(value, Tensor):
         return function(value)
     if isinstance(value, Mapping):
-        return {name: _applied(function, one) for name, one in value.items()}
+        return {name: _applied(function, item) for name, item in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(_applied(function, one) for one in value)
+        return type(value)(_applied(function, item) for item in value)
     return value
 
 
@@ -403,7 +404,7 @@ class TypedMiniBatch(_Batch):
     """
 
     def __init__(
-        self, stores: dict[Any, AttributeStore], input_type: Any, stats: BatchStats
+        self, stores: dict[Kind, AttributeStore], input_type: Kind, stats: BatchStats
     ) -> None:
         self._stores = stores
         self.input_type = input_type
@@ -420,12 +421,12 @@ class TypedMiniBatch(_Batch):
         return [kind for kind in self._stores if not isinstance(kind, str)]
 
     @property
-    def node_stores(self) -> list[Any]:
+    def node_stores(self) -> list[AttributeStore]:
         """What the batch has of each node type, as in PyG."""
         return [self[kind] for kind in self.node_types]
 
     @property
-    def edge_stores(self) -> list[Any]:
+    def edge_stores(self) -> list[AttributeStore]:
         """What the batch has of each edge type, as in PyG."""
         return [self[kind] for kind in self.edge_types]
 
@@ -455,7 +456,7 @@ class TypedMiniBatch(_Batch):
         """Edges of all types in the batch."""
         return sum(store.num_edges or 0 for store in self._stores.values())
 
-    def collect(self, name: str) -> dict[Any, Any]:
+    def collect(self, name: str) -> dict[Kind, Any]:
         """An attribute of all types that have it, by type.
 
         Raises
@@ -463,10 +464,10 @@ class TypedMiniBatch(_Batch):
         KeyError
             If no type has it.
         """
-        found = {key: store[name] for key, store in self._stores.items() if name in store}
-        if not found:
+        values = {key: store[name] for key, store in self._stores.items() if name in store}
+        if not values:
             raise KeyError(f"no type has an attribute {name!r}")
-        return found
+        return values
 
     def __getattr__(self, name: str) -> Any:
         """``x_dict`` is ``collect("x")``, and so on."""
@@ -486,13 +487,14 @@ class TypedMiniBatch(_Batch):
             if key in self._stores:
                 return self._stores[key]
             raise KeyError(f"no node type {key!r}; there are {self.node_types}")
-        found = [one for one in self.edge_types if tuple(key) in (one, (one[0], one[2]))]
-        if len(found) != 1:
-            many = "several edge types" if found else "no edge type"
-            raise KeyError(f"{many} {tuple(key)!r}; there are {self.edge_types}")
-        return self._stores[found[0]]
+        ends = tuple(key)
+        edge_types = [kind for kind in self.edge_types if ends in (kind, (kind[0], kind[2]))]
+        if len(edge_types) != 1:
+            many = "several edge types" if edge_types else "no edge type"
+            raise KeyError(f"{many} {ends!r}; there are {self.edge_types}")
+        return self._stores[edge_types[0]]
 
-    def __contains__(self, key: Any) -> bool:
+    def __contains__(self, key: object) -> bool:
         """Whether there is such a node type or edge type."""
         return key in self._stores
 
@@ -500,11 +502,11 @@ class TypedMiniBatch(_Batch):
         """Names of the attributes that some type has."""
         return list(dict.fromkeys(name for store in self._stores.values() for name in store))
 
-    def to_dict(self) -> dict[Any, dict[str, Any]]:
+    def to_dict(self) -> dict[Kind, dict[str, Any]]:
         """The attributes of all types, not copied."""
         return {key: store.to_dict() for key, store in self._stores.items()}
 
-    def _holders(self) -> Mapping[Any, Any]:
+    def _holders(self) -> Mapping[Kind, Any]:
         return self._stores
 
     def clone(self) -> TypedMiniBatch:
@@ -531,6 +533,9 @@ class TypedMiniBatch(_Batch):
         return "\n".join(["TypedMiniBatch(", *lines, ")"])
 
 
+AnyBatch = MiniBatch | TypedMiniBatch
+
+
 class Collate:
     """Collate function: turns a `SampledBatch` into a `MiniBatch` of tensors.
 
@@ -546,7 +551,7 @@ class Collate:
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
 
-    def __call__(self, sampled: SampledBatch) -> MiniBatch | TypedMiniBatch:
+    def __call__(self, sampled: SampledBatch) -> AnyBatch:
         """The mini-batch of one item of the dataset.
 
         Raises
@@ -570,14 +575,16 @@ class Collate:
         return batch
 
 
-def _batch(sampled: SampledBatch, *, is_typed: bool) -> MiniBatch | TypedMiniBatch:
-    found = sampled.by_type
+def _batch(sampled: SampledBatch, *, is_typed: bool) -> AnyBatch:
+    subgraph = sampled.by_type
     batch = MiniBatch(stats=sampled.stats)
-    stores: dict[Any, AttributeStore] = {
-        kind: AttributeStore() if is_typed else batch for kind in (*found.n_id, *found.edge_index)
+    stores: dict[Kind, AttributeStore] = {
+        kind: AttributeStore() if is_typed else batch
+        for kinds in (subgraph.n_id, subgraph.edge_index)
+        for kind in kinds
     }
     for name in ("n_id", "edge_index", "e_id", "num_sampled_nodes", "num_sampled_edges", "batch"):
-        for kind, value in (getattr(found, name) or {}).items():
+        for kind, value in (getattr(subgraph, name) or {}).items():
             stores[kind][name] = as_tensor(value) if isinstance(value, np.ndarray) else value
     stores[sampled.input_type]["batch_size"] = len(sampled.input_id)
     stores[sampled.input_type]["input_id"] = torch.from_numpy(sampled.input_id)

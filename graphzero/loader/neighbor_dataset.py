@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from typing_extensions import Unpack
 
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.user_input import IdArray
+from graphzero.graph.user_input import Fanouts, IdArray, Values
 from graphzero.io.row_io import RowKey
-from graphzero.loader.arguments import DatasetOptions, as_seed_nodes, check_keywords
-from graphzero.loader.iteration import SeedDataset
+from graphzero.loader.arguments import Batching, DatasetOptions, check_keywords
 from graphzero.loader.mini_batch import SampledBatch
+from graphzero.loader.seed_dataset import SeedDataset
+from graphzero.loader.seeds import as_seed_nodes
 from graphzero.sampling.sampler import HopReadAhead
 
 
@@ -79,6 +79,8 @@ class NeighborDataset(SeedDataset):
         last round is filled with the first batches of the epoch, as often as needed, or dropped
         with ``drop_last=True``. A warning says so where this is more than 5 % of an epoch. False
         yields each seed once over all ranks, for evaluation and prediction.
+    batching : Batching, optional
+        From a ready-made loader: all options from `batch_size` on, which it has checked.
     **options
         How neighbours are drawn: the fields of `Sampling`, such as ``replace=True``.
 
@@ -99,15 +101,17 @@ class NeighborDataset(SeedDataset):
     def __init__(
         self,
         dataset: Dataset,
-        seeds: Any = None,
-        fanouts: Sequence[int] | Mapping[Any, Sequence[int]] = (15, 10, 5),
+        seeds: object = None,
+        fanouts: Fanouts = (15, 10, 5),
         *,
-        input_time: Any = None,
+        input_time: object = None,
+        batching: Batching | None = None,
         **options: Unpack[DatasetOptions],
     ) -> None:
         check_keywords(type(self), options, DatasetOptions.__annotations__)
-        self.input_type, self.seeds, _ = as_seed_nodes(seeds, dataset)
-        super().__init__(dataset, self.seeds.shape[0], fanouts, **options)
+        nodes = as_seed_nodes(seeds, dataset)
+        self.input_type, self.seeds = nodes.node_type, nodes.ids
+        super().__init__(dataset, len(nodes.ids), fanouts, batching or Batching.of(options))
         self._stored_seeds: IdArray | None = None
         # More stored ids than the graph's table of ranks are not kept: then each mini-batch reads
         # the table in as many places as it has seeds.
@@ -127,21 +131,25 @@ class NeighborDataset(SeedDataset):
         readahead: Sequence[HopReadAhead] | None = None,
     ) -> SampledBatch:
         """The sampled neighbourhoods of the seeds at some positions."""
-        how: Any = {"epoch": epoch, "batch": batch, "readahead": readahead, "seed_time": None}
-        fields: dict[RowKey, Any] = {}
+        fields: dict[RowKey, Values] = {}
+        seed_time = None
         if self.input_time is not None:
             times = self.input_time[positions]
-            how["seed_time"] = {self.input_type: times}
+            seed_time = {self.input_type: times}
             fields[self.input_type, "seed_time"] = times
-        if self._stored_seeds is None:
-            found = self.sampler.sample_types({self.input_type: self.seeds[positions]}, **how)
-        else:
-            found = self.sampler.sample_stored(
-                {self.input_type: self._stored_seeds[positions]}, **how
-            )
-        return SampledBatch(found, positions, fields=fields, input_type=self.input_type)
+        seeds, sample = self._stored_seeds, self.sampler.sample_stored
+        if seeds is None:
+            seeds, sample = self.seeds, self.sampler.sample_types
+        subgraph = sample(
+            {self.input_type: seeds[positions]},
+            seed_time=seed_time,
+            epoch=epoch,
+            batch=batch,
+            readahead=readahead,
+        )
+        return SampledBatch(subgraph, positions, fields=fields, input_type=self.input_type)
 
-    def seed_options(self) -> dict[str, Any]:
+    def seed_options(self) -> dict[str, object]:
         """Checksums of the seeds and their times."""
         times = {} if self.input_time is None else {"times_crc": zlib.crc32(self.input_time.data)}
         typed = {"input_type": self.input_type} if self.dataset.is_typed else {}

@@ -19,44 +19,38 @@ from torch.utils.data.dataloader import _InfiniteConstantSampler
 from typing_extensions import Unpack
 
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.user_input import IdArray, as_ids, as_seed
+from graphzero.graph.user_input import Values, as_array, as_ids
 from graphzero.loader.arguments import (
     NO_EFFECT,
     REFUSED,
     DataLoaderOptions,
     LinkNeighborLoaderOptions,
+    LoaderArguments,
     NeighborLoaderOptions,
-    as_array,
+    as_num_neighbors,
+    check_loader_keywords,
+)
+from graphzero.loader.batch_iterator import BatchIterator
+from graphzero.loader.link_dataset import LinkNeighborDataset
+from graphzero.loader.mini_batch import AnyBatch, Collate, MiniBatch, SampledBatch, TypedMiniBatch
+from graphzero.loader.neighbor_dataset import NeighborDataset
+from graphzero.loader.profiler import end_training, waiting
+from graphzero.loader.ranks import current_share, default_threads, group_of_worker, in_worker
+from graphzero.loader.seed_dataset import SeedDataset
+from graphzero.loader.seeds import (
     as_dataset,
     as_input_ids,
-    as_negatives,
-    as_num_neighbors,
+    as_seed_edges,
     as_seed_nodes,
     as_seed_weights,
-    as_subgraph_type,
-    check_loader_keywords,
-    require_edge_order,
     sampling_attribute,
     seed_times,
 )
-from graphzero.loader.epochs import (
-    MOST_EPOCH,
-    Position,
-    Progress,
-    State,
-    current_share,
-    default_threads,
-    group_of_worker,
-    in_worker,
-)
-from graphzero.loader.iteration import BatchIterator, SeedDataset
-from graphzero.loader.link_dataset import LinkNeighborDataset
-from graphzero.loader.mini_batch import Collate, MiniBatch, SampledBatch, TypedMiniBatch
-from graphzero.loader.neighbor_dataset import NeighborDataset
-from graphzero.loader.profiler import end_training, waiting
+from graphzero.loader.states import Position, State, WorkerProgress
 from graphzero.loader.stats import Loop
+from graphzero.sampling.negatives import as_negative_options
 
-_NO_EPOCH = MOST_EPOCH + 1  # of batches that belong to no epoch
+_NO_EPOCH = (1 << 62) + 1  # of batches that belong to no epoch
 
 _REMADE = (
     "another library has made a DataLoader of its own of this loader's parts, and would divide its "
@@ -74,17 +68,17 @@ class Seeds(IterableDataset[SampledBatch]):
     Attributes
     ----------
     source : SeedDataset
-    given : dict
+    arguments : dict
         The arguments that the loader was made of, as far as they can be used again, in the process
         that made it.
     """
 
     def __init__(
-        self, source: SeedDataset, *, persistent: bool, given: Mapping[str, Any] | None = None
+        self, source: SeedDataset, *, persistent: bool, arguments: Mapping[str, object]
     ) -> None:
         self.source = source
-        self.given = {k: v for k, v in (given or {}).items() if not isinstance(v, Iterator)}
-        self._progress: Progress | None = None  # of the pass that begins; workers have a copy
+        self.arguments = {k: v for k, v in arguments.items() if not isinstance(v, Iterator)}
+        self._progress: WorkerProgress | None = None  # of the pass that begins; workers have a copy
         self._begun = 0  # passes in this worker
         self._again: torch.Tensor | None = None  # where later passes of persistent workers begin
         if persistent:
@@ -94,11 +88,11 @@ class Seeds(IterableDataset[SampledBatch]):
     def __len__(self) -> int:
         return self.source.num_seeds
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "given": {}}
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "arguments": {}}
 
     @contextmanager
-    def beginning(self, progress: Progress) -> Iterator[None]:
+    def beginning(self, progress: WorkerProgress) -> Iterator[None]:
         """While it lasts, ``iter``, and workers that are started, are for this pass."""
         self._progress = progress
         if self._again is not None:
@@ -139,16 +133,17 @@ class _Finish:
     """
 
     collate: Collate
-    input_id: IdArray | None
-    make_output: Callable[[Any, Dataset], Any]
-    transform: Callable[[Any], Any] | None
+    input_id: Values | None
+    make_output: Callable[[AnyBatch, Dataset, bool], object]
+    transform: Callable[[Any], object] | None
+    whole: bool
 
-    def __call__(self, sampled: Any) -> Any:
+    def __call__(self, sampled: object) -> object:
         if not isinstance(sampled, SampledBatch):
             raise RuntimeError(_REMADE)
         if self.input_id is not None:
             sampled = replace(sampled, input_id=self.input_id[sampled.input_id])
-        output = self.make_output(self.collate(sampled), self.collate.dataset)
+        output = self.make_output(self.collate(sampled), self.collate.dataset, self.whole)
         if isinstance(output, MiniBatch | TypedMiniBatch) and _is_of_pyg(self.transform):
             output = output.to_pyg()  # which such a transform is written for
         output = output if self.transform is None else self.transform(output)
@@ -157,7 +152,7 @@ class _Finish:
         return output
 
 
-def _is_of_pyg(transform: Any) -> bool:
+def _is_of_pyg(transform: object) -> bool:
     """Whether it is an object of PyG's, or of a class derived from one."""
     return any(base.__module__.startswith("torch_geometric.") for base in type(transform).__mro__)
 
@@ -169,17 +164,17 @@ class _Delivered:
     In the last round the last ranks may have none: rank 0 has one in every round.
     """
 
-    progress: Progress
+    progress: WorkerProgress
     rounds: int
     taken: int = 0
 
     @property
     def position(self) -> Position:
         """Where the epoch is resumed; the beginning of the next one, if it is at its end."""
-        here = self.progress
+        begun = self.progress
         if self.taken >= self.rounds:
-            return Position(here.epoch + 1, 0)
-        return Position(here.epoch, here.first + self.taken * here.share.world_size)
+            return Position(begun.epoch + 1, 0)
+        return Position(begun.epoch, begun.first + self.taken * begun.share.world_size)
 
 
 class _Counting(Iterator[Any]):
@@ -209,7 +204,9 @@ class _Counting(Iterator[Any]):
 
 
 class SeedLoader(DataLoader[Any]):
-    """A DataLoader that makes its dataset and collate function itself; a subclass calls `_set_up`.
+    """A DataLoader that makes its dataset and collate function itself.
+
+    A subclass reads its arguments by `_read`, makes a dataset of seeds of them, and calls `_begin`.
 
     Attributes
     ----------
@@ -221,95 +218,92 @@ class SeedLoader(DataLoader[Any]):
         Of the order and the draws.
     """
 
-    _options: type  # those that the subclass has
+    _options: type  # those of the subclass, a TypedDict
     _distributed: bool | None = None  # what it means to say nothing about ranks
     _source: SeedDataset
+    dataset: Seeds
     seed: int
-    transform: Callable[[Any], Any] | None
+    transform: Callable[[Any], object] | None
 
-    def _set_up(
-        self,
-        dataset: Any,
-        own: Mapping[str, Any],
-        options: Mapping[str, Any],
-        make: Callable[..., tuple[SeedDataset, IdArray | None]],
+    def _read(
+        self, dataset: object, options: Mapping[str, object], **leading: object
+    ) -> LoaderArguments:
+        """The arguments of a loader, with defaults where those of its dataset are others.
+
+        Parameters
+        ----------
+        dataset : object
+            The first argument.
+        options : mapping
+            All other keywords.
+        **leading
+            The named arguments of the subclass, None where they are not given.
+
+        Raises
+        ------
+        TypeError
+            If an argument is unknown or refused.
+        """
+        values = {**leading, **options}
+        # Lightning makes another loader of the attributes or the arguments of this one to predict.
+        is_remade = isinstance(values.get("sampler"), _InfiniteConstantSampler)
+        if isinstance(dataset, Seeds):
+            is_remade = True
+            changed = {name: value for name, value in values.items() if value is not None}
+            values, dataset = {**dataset.arguments, **changed}, dataset.source.dataset
+        if is_remade:
+            values |= {"shuffle": False, "drop_last": False, "sampler": None, "collate_fn": None}
+        if "data" in values and dataset is not None:
+            raise TypeError("dataset and data are two names of one argument: give one of them")
+        checked = as_dataset(values.pop("data", dataset))
+        check_loader_keywords(type(self), values, {*leading, *self._options.__annotations__})
+        values.setdefault("batch_size", 1)
+        values["shuffle"] = bool(values.get("shuffle"))
+        if all(values.get(name) is None for name in ("distributed", "rank", "world_size")):
+            values["distributed"] = self._distributed
+        self._draws_seed = values.get("seed") is None
+        if self._draws_seed:
+            values["seed"] = _drawn_seed(values)
+        return LoaderArguments(checked, values)
+
+    def _begin(
+        self, arguments: LoaderArguments, source: SeedDataset, input_id: Values | None = None
     ) -> None:
         """Makes the DataLoader.
 
         Parameters
         ----------
-        dataset : Any
-            The first argument.
-        own : mapping
-            The named arguments of the subclass, None where they are not given.
-        options : mapping
-            All other keywords.
-        make : callable
-            Makes of a dataset and these arguments the dataset of seeds, and what ``input_id`` of
-            batches has instead of positions in the seeds, or None.
+        arguments : LoaderArguments
+        source : SeedDataset
+            The dataset of seeds that was made of them.
+        input_id : (num_seeds, ...) array, optional
+            What ``input_id`` of batches has instead of positions in the seeds.
         """
-        given = {name: value for name, value in own.items() if value is not None} | {**options}
-        # Lightning makes another loader of the attributes or the arguments of this one to predict.
-        is_remade = isinstance(given.get("sampler"), _InfiniteConstantSampler)
-        if isinstance(dataset, Seeds):
-            is_remade, given = True, {**dataset.given, **given}
-            dataset = dataset.source.dataset
-        if is_remade:
-            given |= {"shuffle": False, "drop_last": False, "sampler": None, "collate_fn": None}
-        if "data" in given and dataset is not None:
-            raise TypeError("dataset and data are two names of one argument: give one of them")
-        ds = as_dataset(given.pop("data", dataset))
-        check_loader_keywords(type(self), given, {*own, *self._options.__annotations__})
-        how = {name: value for name, value in given.items() if name not in {*REFUSED, *NO_EFFECT}}
-        of_torch = {
-            name: how.pop(name) for name in [*how] if name in DataLoaderOptions.__annotations__
-        }
-        self.transform = how.pop("transform", None)
-        how["shuffle"] = bool(how.get("shuffle"))
-        if all(how.get(name) is None for name in ("distributed", "rank", "world_size")):
-            how["distributed"] = self._distributed
-        how["seed"] = self.seed = self._seed_of(how, of_torch.get("generator"))
-        self._draws_seed = given.get("seed") is None
-        source, input_id = make(ds, **{"batch_size": 1, **how})
+        torch_options = arguments.options(DataLoaderOptions.__annotations__)
+        self.seed = source.sampler.seed
+        self.transform = arguments.get("transform")
         self._source = source
         self._delivered: _Delivered | None = None
-        self._deleted = ds.deleted
-        source.queued = of_torch.get("prefetch_factor") or source.queued
-        self._finish = _Finish(Collate(ds), input_id, self._make_output, self.transform)
-        persistent = bool(of_torch.get("persistent_workers"))
+        self._deleted = source.dataset.deleted
+        source.queued = torch_options.get("prefetch_factor") or source.queued
+        collate, whole = Collate(source.dataset), source.gather is None
+        self._finish = _Finish(collate, input_id, self._make_output, self.transform, whole)
+        persistent = bool(torch_options.get("persistent_workers"))
         DataLoader.__init__(  # a subclass in graphzero.pyg has another base between the two
             self,
-            Seeds(source, persistent=persistent, given={**given, "seed": self.seed}),
+            Seeds(source, persistent=persistent, arguments=arguments.values),
             batch_size=None,
             collate_fn=self._finish,
-            **of_torch,
+            **torch_options,
         )
         # torch knows these only of loaders that make batches out of single items
         self.__dict__.update(batch_size=source.batch_size, drop_last=source.drop_last)
-        names = dict.fromkeys((*own, *self._options.__annotations__))
-        self._arguments = {**names, **self.dataset.given}  # type: ignore[attr-defined]
-
-    @staticmethod
-    def _seed_of(how: Mapping[str, Any], generator: torch.Generator | None) -> int:
-        """The seed that the user has given, or one that is drawn."""
-        if how.get("seed") is not None:
-            return as_seed(how["seed"])
-        if how.get("distributed") or how.get("rank") is not None:
-            raise ValueError(
-                "ranks that share the seeds need the same seed=: give a number, on all ranks alike"
-            )
-        # as torch's RandomSampler does
-        return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
-
-    def __getattr__(self, name: str) -> Any:
-        """The arguments that are not torch's: as they were given, else what holds without them."""
-        if name not in (arguments := self.__dict__.get("_arguments", {})):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        source = self._source
-        sampling = getattr(getattr(source, "sampler", None), "sampling", None)
-        owners = (source, source.ranks, sampling)
-        known = [arguments[name], *(getattr(owner, name, None) for owner in owners)]
-        return next((value for value in known if value is not None), None)
+        # Other arguments are attributes as they were given, else with what holds without them.
+        kept = self.dataset.arguments
+        values = {**source.batching.values(), **vars(source)}
+        values |= {name: value for name, value in kept.items() if value is not None}
+        for name in {*kept, *self._options.__annotations__} - {*REFUSED, *NO_EFFECT}:
+            self.__dict__.setdefault(name, values.get(name))
 
     def __repr__(self) -> str:
         """As PyG's, with what matters; one line."""
@@ -321,9 +315,12 @@ class SeedLoader(DataLoader[Any]):
         )
 
     @staticmethod
-    def _make_output(batch: MiniBatch | TypedMiniBatch, dataset: Dataset) -> Any:
-        """What `transform` and the training loop get for a mini-batch; for subclasses."""
-        del dataset
+    def _make_output(batch: AnyBatch, dataset: Dataset, whole: bool) -> object:
+        """What `transform` and the training loop get for a mini-batch; for subclasses.
+
+        `whole` says that it is to have all that the dataset has, because `gather` is not given.
+        """
+        del dataset, whole
         return batch
 
     def __iter__(self) -> Any:
@@ -338,7 +335,7 @@ class SeedLoader(DataLoader[Any]):
             if source.dataset.deleted != self._deleted:
                 self._deleted = source.dataset.deleted
                 self._iterator = None  # persistent workers still have what was deleted since
-            with self.dataset.beginning(progress):  # type: ignore[attr-defined]
+            with self.dataset.beginning(progress):
                 iterator = super().__iter__()
         return _Counting(self, iterator, delivered, loop)
 
@@ -354,7 +351,7 @@ class SeedLoader(DataLoader[Any]):
                 "pass at a time: end this one first, or use persistent_workers=False"
             )
 
-    def __call__(self, index: Any) -> Any:
+    def __call__(self, index: object) -> object:
         """One batch, as it comes from the loader, outside of its epochs.
 
         Parameters
@@ -403,7 +400,7 @@ class SeedLoader(DataLoader[Any]):
         position = self._source.position if self._delivered is None else self._delivered.position
         return position.state(self._source.state_options)
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state_dict: Mapping[str, object]) -> None:
         """The next pass yields what remains of the epoch; those after it are whole.
 
         Any number of ranks and workers may resume. A seed that the loader has drawn itself becomes
@@ -428,9 +425,9 @@ class SeedLoader(DataLoader[Any]):
         except ValueError:
             self._reseed(before)
             raise
-        here = source.position
-        if here.batches >= source.num_batches > 0:
-            source.set_epoch(here.epoch + 1)
+        position = source.position
+        if position.batches >= source.num_batches > 0:
+            source.set_epoch(position.epoch + 1)
         self._delivered = None
 
     def _reseed(self, seed: int) -> None:
@@ -439,7 +436,7 @@ class SeedLoader(DataLoader[Any]):
             self._source.reseed(seed)
             self._iterator = None  # persistent workers have the former seed
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_iterator": None, "_delivered": None}
 
     def __copy__(self) -> SeedLoader:
@@ -447,15 +444,31 @@ class SeedLoader(DataLoader[Any]):
         copied.__dict__.update(self.__getstate__())
         copied._source = copy.copy(self._source)
         persistent = self.persistent_workers
-        given = self.dataset.given  # type: ignore[attr-defined]
-        copied.__dict__["dataset"] = Seeds(copied._source, persistent=persistent, given=given)
+        seeds = Seeds(copied._source, persistent=persistent, arguments=self.dataset.arguments)
+        copied.__dict__["dataset"] = seeds
         return copied
 
 
-def _seed_of(state: Mapping[str, Any], default: int) -> int:
+def _seed_of(state: Mapping[str, object], default: int) -> int:
     options = state.get("options") if isinstance(state, Mapping) else None
     seed = options.get("seed") if isinstance(options, Mapping) else None
     return seed if isinstance(seed, int) else default
+
+
+def _drawn_seed(values: Mapping[str, Any]) -> int:
+    """A seed, drawn as torch's RandomSampler draws one.
+
+    Raises
+    ------
+    ValueError
+        If the loader with these arguments shares its seeds with those of other ranks.
+    """
+    if values.get("distributed") or values.get("rank") is not None:
+        raise ValueError(
+            "ranks that share the seeds need the same seed=: give a number, on all ranks alike"
+        )
+    generator = values.get("generator")
+    return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
 
 
 class NeighborLoader(SeedLoader):
@@ -550,52 +563,31 @@ class NeighborLoader(SeedLoader):
     def __init__(
         self,
         dataset: Dataset | None = None,
-        num_neighbors: Any = None,
-        input_nodes: Any = None,
+        num_neighbors: object = None,
+        input_nodes: object = None,
         **options: Unpack[NeighborLoaderOptions],
     ) -> None:
-        own = {"num_neighbors": num_neighbors, "input_nodes": input_nodes}
-        self._set_up(dataset, own, options, _around_nodes)
-
-
-def _around_nodes(
-    ds: Dataset,
-    *,
-    num_neighbors: Any = None,
-    input_nodes: Any = None,
-    input_time: Any = None,
-    input_id: Any = None,
-    seed_weights: Any = None,
-    time_attr: str | None = None,
-    **options: Any,
-) -> tuple[SeedDataset, IdArray | None]:
-    kind, seeds, is_mask = as_seed_nodes(input_nodes, ds)
-    source = NeighborDataset(
-        ds,
-        (kind, seeds) if ds.is_typed else seeds,
-        as_num_neighbors(num_neighbors),
-        input_time=seed_times(ds, kind, seeds, time_attr, input_time),
-        **_as_dataset_options(ds, **options),
-    )
-    if seed_weights is not None:
-        labels = ds.nodes[kind].attributes.get("y")
-        of_seeds = None if labels is None else partial(labels.gather, seeds)
-        source.weigh_seeds(as_seed_weights(seed_weights, of_seeds))
-    return source, as_input_ids(input_id, seeds if is_mask else None, source.num_seeds)
-
-
-def _as_dataset_options(
-    ds: Dataset,
-    *,
-    weight_attr: str | None = None,
-    subgraph_type: Any = "directional",
-    directed: bool = True,
-    **options: Any,
-) -> dict[str, Any]:
-    """PyG's arguments as the keyword arguments of `NeighborDataset` and `LinkNeighborDataset`."""
-    if sampling_attribute(ds, "weight_attr", weight_attr) is not None:
-        options["weighted"] = True
-    return {**options, "subgraph_type": as_subgraph_type(subgraph_type, directed)}
+        arguments = self._read(
+            dataset, options, num_neighbors=num_neighbors, input_nodes=input_nodes
+        )
+        ds = arguments.dataset
+        seeds = as_seed_nodes(arguments.get("input_nodes"), ds)
+        times = seed_times(ds, seeds, arguments.get("time_attr"), arguments.get("input_time"))
+        source = NeighborDataset(
+            ds,
+            seeds,
+            as_num_neighbors(arguments.get("num_neighbors")),
+            input_time=times,
+            batching=arguments.batching(),
+        )
+        seed_weights = arguments.get("seed_weights")
+        if seed_weights is not None:
+            labels = ds.nodes[seeds.node_type].attributes.get("y")
+            of_seeds = None if labels is None else partial(labels.gather, seeds.ids)
+            source.weigh_seeds(as_seed_weights(seed_weights, of_seeds))
+        default = seeds.ids if seeds.is_mask else None
+        input_id = as_input_ids(arguments.get("input_id"), default, source.num_seeds)
+        self._begin(arguments, source, input_id)
 
 
 class LinkNeighborLoader(SeedLoader):
@@ -651,48 +643,43 @@ class LinkNeighborLoader(SeedLoader):
     def __init__(
         self,
         dataset: Dataset | None = None,
-        num_neighbors: Any = None,
-        edge_label_index: Any = None,
-        edge_label: Any = None,
+        num_neighbors: object = None,
+        edge_label_index: object = None,
+        edge_label: object = None,
         **options: Unpack[LinkNeighborLoaderOptions],
     ) -> None:
-        own = {"num_neighbors": num_neighbors, "edge_label_index": edge_label_index}
-        own["edge_label"] = edge_label
-        self._set_up(dataset, own, options, _around_edges)
-
-
-def _around_edges(
-    ds: Dataset,
-    *,
-    num_neighbors: Any = None,
-    edge_label_index: Any = None,
-    edge_label: Any = None,
-    edge_label_time: Any = None,
-    neg_sampling: Any = None,
-    neg_sampling_ratio: float | None = None,
-    exclude_seed_edges: Any = False,
-    input_id: Any = None,
-    seed_weights: Any = None,
-    time_attr: str | None = None,
-    **options: Any,
-) -> tuple[SeedDataset, IdArray | None]:
-    if sampling_attribute(ds, "time_attr", time_attr) and edge_label_time is None:
-        raise ValueError(
-            f"time_attr={time_attr!r} needs a time for each seed edge: give edge_label_time"
+        arguments = self._read(
+            dataset,
+            options,
+            num_neighbors=num_neighbors,
+            edge_label_index=edge_label_index,
+            edge_label=edge_label,
         )
-    weights = None if isinstance(seed_weights, str) else seed_weights
-    require_edge_order(edge_label_index, ds, seed_weights=weights, input_id=input_id)
-    source = LinkNeighborDataset(
-        ds,
-        edge_label_index,
-        as_num_neighbors(num_neighbors),
-        edge_label=None if edge_label is None else as_array(edge_label),
-        edge_label_time=None if edge_label_time is None else as_array(edge_label_time),
-        **as_negatives(neg_sampling, neg_sampling_ratio),
-        exclude_seed_edges=exclude_seed_edges,
-        **_as_dataset_options(ds, **options),
-    )
-    if seed_weights is not None:
-        labels = None if edge_label is None else partial(as_array, edge_label)
-        source.weigh_seeds(as_seed_weights(seed_weights, labels))
-    return source, as_input_ids(input_id, None, source.num_seeds)
+        ds = arguments.dataset
+        time_attr, edge_label_time = arguments.get("time_attr"), arguments.get("edge_label_time")
+        if sampling_attribute(ds, "time_attr", time_attr) and edge_label_time is None:
+            raise ValueError(
+                f"time_attr={time_attr!r} needs a time for each seed edge: give edge_label_time"
+            )
+        seeds = as_seed_edges(arguments.get("edge_label_index"), ds)
+        seed_weights, edge_label = arguments.get("seed_weights"), arguments.get("edge_label")
+        if not isinstance(seed_weights, str):
+            seeds.require_order("seed_weights", seed_weights)
+        seeds.require_order("input_id", arguments.get("input_id"))
+        source = LinkNeighborDataset(
+            ds,
+            seeds,
+            as_num_neighbors(arguments.get("num_neighbors")),
+            edge_label=edge_label,
+            edge_label_time=edge_label_time,
+            neg_sampling=as_negative_options(
+                arguments.get("neg_sampling"), arguments.get("neg_sampling_ratio")
+            ),
+            exclude_seed_edges=arguments.values.get("exclude_seed_edges", False),
+            batching=arguments.batching(),
+        )
+        if seed_weights is not None:
+            labels = None if edge_label is None else partial(as_array, edge_label)
+            source.weigh_seeds(as_seed_weights(seed_weights, labels))
+        input_id = as_input_ids(arguments.get("input_id"), None, source.num_seeds)
+        self._begin(arguments, source, input_id)

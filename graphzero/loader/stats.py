@@ -29,7 +29,7 @@ class BatchStats:
     """What a mini-batch cost.
 
     The first four times do not overlap: they are the work on it, and then its rest. Whether a
-    thread waits for the disk is found by `loader.iteration`, with every strategy in the same way.
+    thread waits for the disk is found by `loader.preparation`, with every strategy in the same way.
 
     Attributes
     ----------

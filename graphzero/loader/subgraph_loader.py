@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from typing_extensions import Unpack
 
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.user_input import IdArray, as_ids
+from graphzero.graph.user_input import IdArray, Sampling, Values, as_ids
 from graphzero.io.row_io import RowKey
-from graphzero.loader.arguments import DataLoaderOptions, SeedOptions, as_array
-from graphzero.loader.iteration import SeedDataset
+from graphzero.loader.arguments import Batching, SeedLoaderOptions
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.neighbor_loader import SeedLoader
+from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.sampling.sampler import HopReadAhead
 from graphzero.store.manifest import NODES
 from graphzero.units import refuse_mask
@@ -30,19 +30,19 @@ class SubgraphDataset(SeedDataset):
     ----------
     dataset : Dataset
     num_sets : int
-    **options
-        As in `NeighborDataset`.
+    batching : Batching
     """
 
-    def __init__(self, dataset: Dataset, num_sets: int, **options: Any) -> None:
+    def __init__(self, dataset: Dataset, num_sets: int, batching: Batching) -> None:
         dataset.require_untyped("subgraphs of sets of nodes are sampled")
-        super().__init__(dataset, num_sets, [], subgraph_type="induced", **options)
+        induced = replace(batching, sampling=Sampling(subgraph_type="induced"))
+        super().__init__(dataset, num_sets, [], induced)
 
     def sets_at(self, positions: IdArray, epoch: int) -> list[IdArray]:
         """The nodes of the sets at some positions, by the user's ids."""
         raise NotImplementedError
 
-    def fields(self, sampled: SampledBatch) -> dict[RowKey, Any]:
+    def fields(self, sampled: SampledBatch) -> Mapping[RowKey, Values]:
         """Further fields of a mini-batch; of subclasses."""
         del sampled
         return {}
@@ -58,12 +58,12 @@ class SubgraphDataset(SeedDataset):
         """The induced subgraph of the sets at some positions; a node is in it once."""
         sets = self.sets_at(positions, epoch)
         nodes = np.concatenate([np.empty(0, np.int64), *sets])
-        of_set = np.repeat(positions, [len(each) for each in sets])
+        of_set = np.repeat(positions, [len(ids) for ids in sets])
         first = np.sort(np.unique(nodes, return_index=True)[1])
-        found = self.sampler.sample_types(
+        subgraph = self.sampler.sample_types(
             {NODES: nodes[first]}, epoch=epoch, batch=batch, readahead=readahead
         )
-        sampled = SampledBatch(found, of_set[first])
+        sampled = SampledBatch(subgraph, of_set[first])
         sampled.fields.update(self.fields(sampled))
         return sampled
 
@@ -71,22 +71,20 @@ class SubgraphDataset(SeedDataset):
 class _ListedSets(SubgraphDataset):
     """Sets that are kept in memory, one after the other."""
 
-    def __init__(self, dataset: Dataset, sets: Iterable[Any], **options: Any) -> None:
+    def __init__(self, dataset: Dataset, sets: Iterable[object], batching: Batching) -> None:
         if isinstance(sets, str | bytes | dict):
             raise TypeError(f"sets must be an iterable of arrays of node ids, not {sets!r:.80}")
-        arrays = [
-            as_ids(as_array(ids), dataset.num_nodes, f"sets[{i}]") for i, ids in enumerate(sets)
-        ]
+        arrays = [as_ids(ids, dataset.num_nodes, f"sets[{i}]") for i, ids in enumerate(sets)]
         for i, ids in enumerate(arrays):
             refuse_mask([ids], len(ids), dataset.num_nodes, f"sets[{i}]")
         self._ids = np.concatenate([np.empty(0, np.int64), *arrays])
         self._ends = np.cumsum([0, *map(len, arrays)])
-        super().__init__(dataset, len(arrays), **options)
+        super().__init__(dataset, len(arrays), batching)
 
     def sets_at(self, positions: IdArray, epoch: int) -> list[IdArray]:
         return [self._ids[self._ends[at] : self._ends[at + 1]] for at in positions]
 
-    def seed_options(self) -> dict[str, Any]:
+    def seed_options(self) -> dict[str, object]:
         return {"seeds_crc": zlib.crc32(self._ids.data, zlib.crc32(self._ends.data))}
 
 
@@ -97,13 +95,9 @@ class SingleNodes(SubgraphDataset):
         """The node of each position."""
         return [positions[i : i + 1] for i in range(len(positions))]
 
-    def seed_options(self) -> dict[str, Any]:
+    def seed_options(self) -> dict[str, object]:
         """Nothing else than the graph."""
         return {}
-
-
-class _Options(SeedOptions, DataLoaderOptions, total=False):
-    transform: Callable[[Any], Any] | None
 
 
 class SubgraphLoader(SeedLoader):
@@ -144,18 +138,16 @@ class SubgraphLoader(SeedLoader):
     the number of all nodes.
     """
 
-    _options = _Options
+    _options = SeedLoaderOptions
 
     def __init__(
         self,
         dataset: Dataset | None = None,
-        sets: Iterable[Any] | None = None,
-        **options: Unpack[_Options],
+        sets: Iterable[object] | None = None,
+        **options: Unpack[SeedLoaderOptions],
     ) -> None:
-        self._set_up(dataset, {"sets": sets}, options, _around_sets)
-
-
-def _around_sets(ds: Dataset, sets: Any = None, **options: Any) -> tuple[SeedDataset, None]:
-    if sets is None:
-        raise TypeError("sets is missing: an iterable of arrays of node ids")
-    return _ListedSets(ds, sets, **options), None
+        arguments = self._read(dataset, options, sets=sets)
+        if arguments.get("sets") is None:
+            raise TypeError("sets is missing: an iterable of arrays of node ids")
+        batching = Batching.of(arguments.values)
+        self._begin(arguments, _ListedSets(arguments.dataset, arguments.get("sets"), batching))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -14,18 +14,14 @@ from typing_extensions import Unpack
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.user_input import IdArray
+from graphzero.graph.user_input import IdArray, Sampling, Values
 from graphzero.io.row_io import RowKey
 from graphzero.io.session import TopologyFile
-from graphzero.loader.arguments import (
-    DataLoaderOptions,
-    SeedOptions,
-    as_seed_nodes,
-    check_keywords,
-)
-from graphzero.loader.iteration import SeedDataset
-from graphzero.loader.mini_batch import MiniBatch, SampledBatch
+from graphzero.loader.arguments import Batching, SeedLoaderOptions, SeedOptions, check_keywords
+from graphzero.loader.mini_batch import AnyBatch, MiniBatch, SampledBatch
 from graphzero.loader.neighbor_loader import SeedLoader
+from graphzero.loader.seed_dataset import SeedDataset
+from graphzero.loader.seeds import as_seed_nodes
 from graphzero.sampling.negatives import negatives_key
 from graphzero.sampling.sampler import HopReadAhead
 from graphzero.sampling.walks import FOLLOW, walked_graph
@@ -92,7 +88,7 @@ class WalkDataset(SeedDataset):
     def __init__(
         self,
         dataset: Dataset,
-        seeds: Any = None,
+        seeds: object = None,
         *,
         walk_length: int,
         context_size: int | None = None,
@@ -125,9 +121,10 @@ class WalkDataset(SeedDataset):
         self.p, self.q, self.weighted = float(p), float(q), bool(weighted)
         if self.weighted:
             self._graph._csr.require_weights()
-        _, self.seeds, _ = as_seed_nodes(seeds, dataset)
-        options = {"gather": (), **options}
-        super().__init__(dataset, len(self.seeds), [], weighted=self.weighted, **options)
+        self.seeds = as_seed_nodes(seeds, dataset).ids
+        options.setdefault("gather", ())
+        batching = replace(Batching.of(options), sampling=Sampling(weighted=self.weighted))
+        super().__init__(dataset, len(self.seeds), [], batching)
 
     @property
     def topology(self) -> list[TopologyFile]:
@@ -170,7 +167,7 @@ class WalkDataset(SeedDataset):
             ahead_from=0 if readahead is None else 1,
             trust_mincore=readahead is None or readahead[0].trust_mincore,
         )
-        fields: dict[RowKey, Any] = {(NODES, "pos_rw"): self._windows(walks)}
+        fields: dict[RowKey, Values] = {(NODES, "pos_rw"): self._windows(walks)}
         if self.num_negative_samples:
             drawn = _core.draws_below(
                 negatives_key(seed, epoch, batch),
@@ -180,19 +177,19 @@ class WalkDataset(SeedDataset):
             )
             drawn[:, 0] = np.repeat(starts, self.walks_per_node * self.num_negative_samples)
             fields[NODES, "neg_rw"] = self._windows(drawn)
-        found = self.sampler.sample_types({NODES: starts}, epoch=epoch, batch=batch)
-        return SampledBatch(found, positions, fields=fields)
+        subgraph = self.sampler.sample_types({NODES: starts}, epoch=epoch, batch=batch)
+        return SampledBatch(subgraph, positions, fields=fields)
 
     def _windows(self, walks: IdArray) -> IdArray:
         """All windows of some walks, (num_walks * num_windows, context_size)."""
         if self.context_size == self.walk_length:
             return walks
         views = np.lib.stride_tricks.sliding_window_view(walks, self.context_size, axis=1)
-        found = _core.empty(views.shape, np.int64)
-        found[:] = views
-        return found.reshape(-1, self.context_size)
+        windows = _core.empty(views.shape, np.int64)
+        windows[:] = views
+        return windows.reshape(-1, self.context_size)
 
-    def seed_options(self) -> dict[str, Any]:
+    def seed_options(self) -> dict[str, object]:
         """A checksum of the seeds, and how walks are drawn."""
         names = ("walk_length", "context_size", "walks_per_node", "p", "q", "num_negative_samples")
         return {
@@ -210,7 +207,9 @@ class WalkBatch(_WalkBatch):  # not the tuple itself, which could not hold ``sta
     """What PyG's ``Node2Vec.loader`` yields: ``pos_rw`` and ``neg_rw``, see `WalkDataset`."""
 
 
-class _Options(SeedOptions, DataLoaderOptions, total=False):
+class WalkOptions(SeedOptions, total=False):
+    """The options of `WalkDataset`."""
+
     walk_length: int
     context_size: int | None
     walks_per_node: int
@@ -218,7 +217,10 @@ class _Options(SeedOptions, DataLoaderOptions, total=False):
     q: float
     num_negative_samples: int
     weighted: bool
-    transform: Callable[[Any], Any] | None
+
+
+class WalkLoaderOptions(WalkOptions, SeedLoaderOptions, total=False):
+    """The options of `WalkLoader`."""
 
 
 class WalkLoader(SeedLoader):
@@ -246,27 +248,25 @@ class WalkLoader(SeedLoader):
         As in `WalkDataset`.
     """
 
-    _options = _Options
+    _options = WalkLoaderOptions
 
     def __init__(
         self,
         dataset: Dataset | None = None,
-        seeds: Any = None,
-        **options: Unpack[_Options],
+        seeds: object = None,
+        **options: Unpack[WalkLoaderOptions],
     ) -> None:
-        self._set_up(dataset, {"seeds": seeds}, options, _from_nodes)
+        arguments = self._read(dataset, options, seeds=seeds)
+        if "walk_length" not in arguments.values:
+            raise TypeError("walk_length is missing: nodes of each walk, such as 20")
+        # the pair has both
+        as_count(arguments.values.get("num_negative_samples", 1), "num_negative_samples")
+        of_walks = arguments.options(WalkOptions.__annotations__)
+        walks = WalkDataset(arguments.dataset, arguments.get("seeds"), **of_walks)
+        self._begin(arguments, walks)
 
     @staticmethod
-    def _make_output(batch: Any, dataset: Dataset) -> Any:
-        del dataset
+    def _make_output(batch: AnyBatch, dataset: Dataset, whole: bool) -> object:
+        del dataset, whole
         assert isinstance(batch, MiniBatch)
         return WalkBatch(batch["pos_rw"], batch["neg_rw"])
-
-
-def _from_nodes(
-    ds: Dataset, seeds: Any = None, num_negative_samples: int = 1, **options: Any
-) -> tuple[SeedDataset, None]:
-    if "walk_length" not in options:
-        raise TypeError("walk_length is missing: nodes of each walk, such as 20")
-    amount = as_count(num_negative_samples, "num_negative_samples")  # the pair has both
-    return WalkDataset(ds, seeds, num_negative_samples=amount, **options), None

@@ -28,9 +28,9 @@ from graphzero.graph.user_input import IdArray
 from graphzero.io.prefetch import Prefetch
 from graphzero.io.row_io import RowKey, RowSource, managed_bytes, row_sources
 from graphzero.loader.arguments import DatasetOptions
-from graphzero.loader.epochs import differences
-from graphzero.loader.iteration import plan_iteration
 from graphzero.loader.neighbor_dataset import NeighborDataset
+from graphzero.loader.preparation import plan_iteration
+from graphzero.loader.states import differences
 from graphzero.packs.pack_file import OFFSETS, OPTIONS, PackInfo, file_key, open_parts
 from graphzero.sampling.order import Share
 from graphzero.sampling.sampler import TypedSubgraph

@@ -11,7 +11,7 @@ import torch
 from torch_geometric.data.lightning.datamodule import LightningDataModule
 
 from graphzero.graph.dataset import Dataset
-from graphzero.loader.arguments import as_dataset, as_seed_nodes
+from graphzero.loader.seeds import as_dataset, as_seed_nodes
 from graphzero.pyg.loaders import NeighborLoader
 
 _Other: type = LightningDataModule
@@ -84,7 +84,7 @@ class DataModule(*_Bases):  # type: ignore[misc]
 
         train = nodes_or_split(input_train_nodes, "train")
         if input_pred_nodes is None and data.is_typed and train is not None:
-            input_pred_nodes = as_seed_nodes(train, data)[0]
+            input_pred_nodes = as_seed_nodes(train, data).node_type
         seeds: dict[str, tuple[object, object]] = {
             "train": (train, input_train_time),
             "val": (nodes_or_split(input_val_nodes, "val", "valid"), input_val_time),
@@ -118,8 +118,8 @@ class DataModule(*_Bases):  # type: ignore[misc]
             even = training or bool(waits) or type(self.trainer.strategy).__name__ != "DDPStrategy"
             options = {"distributed": True, "even": even, **options}
         nodes, time = (getattr(self, f"input_{stage}_{what}") for what in ("nodes", "time"))
-        how = {"shuffle": training, "seed": self._shared_seed(), **options}
-        return NeighborLoader(self.data, input_nodes=nodes, input_time=time, **how)
+        options = {"shuffle": training, "seed": self._shared_seed(), **options}
+        return NeighborLoader(self.data, input_nodes=nodes, input_time=time, **options)
 
     def train_dataloader(self) -> NeighborLoader:
         """Shuffled batches of the training nodes, equally many on every rank."""

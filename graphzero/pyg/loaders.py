@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,11 +13,10 @@ from torch.utils.data import DataLoader
 
 import graphzero.loader.neighbor_loader as ready
 from graphzero.graph.dataset import Dataset
-from graphzero.loader.mini_batch import MiniBatch, TypedMiniBatch
+from graphzero.loader.mini_batch import AnyBatch
+from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.neighbor_loader import SeedLoader
 from graphzero.pyg.facade import is_seed_edges
-
-AnyBatch = MiniBatch | TypedMiniBatch
 
 
 def _complete(output: Any, data: Dataset) -> None:
@@ -35,7 +33,7 @@ def _complete(output: Any, data: Dataset) -> None:
     _add_kept(output, data.facade.kept())
 
 
-def _add_kept(output: Any, kept: Mapping[str, Any]) -> None:
+def _add_kept(output: Any, kept: Mapping[str, object]) -> None:
     for name, value in kept.items():
         if name not in output and not is_seed_edges(name):
             output[name] = value
@@ -52,7 +50,7 @@ class _PyGLoader(SeedLoader):
         return self._source.dataset
 
     @property
-    def node_sampler(self) -> Any:
+    def node_sampler(self) -> SimpleNamespace:
         """Its ``num_neighbors`` are read by `inference` of PyG's models.
 
         Raises
@@ -60,7 +58,8 @@ class _PyGLoader(SeedLoader):
         ValueError
             If the batches are not all seeds in their order, which the results would be taken for.
         """
-        source: Any = self._source
+        source = self._source
+        assert isinstance(source, NeighborDataset)  # PyG's models ask loaders of nodes
         nodes = source.seeds[source.epoch_order(0)]
         in_order = np.array_equal(nodes, np.arange(len(nodes))) and not source.shuffle
         if not in_order or source.drop_last or source.rank_and_size[1] > 1:
@@ -75,16 +74,11 @@ class _PyGLoader(SeedLoader):
         return DataLoader._get_iterator(self)  # PyG's would collect the batches itself
 
     @staticmethod
-    def _make_output(batch: AnyBatch, dataset: Dataset, whole: bool = True) -> Any:
+    def _make_output(batch: AnyBatch, dataset: Dataset, whole: bool) -> Any:
         output = batch.to_pyg()
         if whole:
             _complete(output, dataset)
         return output
-
-    def _set_up(self, dataset: Any, own: Any, options: Mapping[str, Any], make: Any) -> None:
-        super()._set_up(dataset, own, options, make)
-        if self._source.gather is not None:  # these attributes, and nothing else
-            self._finish.make_output = partial(self._make_output, whole=False)
 
 
 class NeighborLoader(_PyGLoader, ready.NeighborLoader, of_pyg.NeighborLoader):  # type: ignore[misc]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,19 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 from tqdm.auto import tqdm
+from typing_extensions import Unpack
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
-from graphzero.graph.user_input import IdArray, as_ids
+from graphzero.graph.user_input import IdArray, Values, as_array, as_ids
 from graphzero.io.row_io import RowKey
-from graphzero.loader.arguments import as_array, as_dataset
-from graphzero.loader.mini_batch import SampledBatch
+from graphzero.loader.arguments import Batching, SeedLoaderOptions
+from graphzero.loader.mini_batch import AnyBatch, SampledBatch
+from graphzero.loader.ranks import Ranks
+from graphzero.loader.seeds import as_dataset
 from graphzero.loader.subgraph_loader import SingleNodes, SubgraphDataset, SubgraphLoader
-from graphzero.pyg.loaders import AnyBatch, NeighborLoader, _PyGLoader
+from graphzero.pyg.loaders import NeighborLoader, _PyGLoader
 from graphzero.sampling.walks import walked_graph
 from graphzero.store.free_memory import available_memory
 from graphzero.store.manifest import EDGES, NODES
@@ -42,7 +46,7 @@ class _PyGSubgraphs(_PyGLoader, SubgraphLoader):
     """Batches are ``Data``, with what `from_data` has stored of the graph."""
 
     @staticmethod
-    def _make_output(batch: AnyBatch, dataset: Dataset, whole: bool = True) -> Any:
+    def _make_output(batch: AnyBatch, dataset: Dataset, whole: bool) -> object:
         output = _PyGLoader._make_output(batch, dataset, whole)
         for name in ("batch_size", "input_id", "num_sampled_nodes"):  # which PyG's have not
             del output[name]
@@ -54,8 +58,8 @@ def _remembered(
     name: str,
     data: Dataset,
     options: Sequence[object],
-    make: Callable[[], dict[str, Any]],
-) -> dict[str, Any]:
+    make: Callable[[], dict[str, Tensor]],
+) -> dict[str, Tensor]:
     """What `make` returns, from a file of an earlier run where there is one of this graph."""
     if save_dir is None:
         return make()
@@ -64,12 +68,12 @@ def _remembered(
     if not path.exists():
         with replaced_file(path) as file:  # other ranks may be about to read it
             torch.save({"made_of": made_of, **make()}, file)
-    found = torch.load(path, weights_only=True)
-    if not isinstance(found, dict) or found.get("made_of") != made_of:
+    content = torch.load(path, weights_only=True)
+    if not isinstance(content, dict) or content.get("made_of") != made_of:
         raise ValueError(
             f"{path} is of another graph or of other options: remove it, or choose another file"
         )
-    return found
+    return content
 
 
 def _require_memory(num_bytes: int, what: str, instead: str) -> None:
@@ -113,7 +117,7 @@ class ClusterData:
     def __init__(
         self,
         data: Dataset,
-        num_parts: Any,
+        num_parts: object,
         recursive: bool = False,
         save_dir: str | None = None,
         filename: str | None = None,
@@ -126,25 +130,27 @@ class ClusterData:
             raise TypeError(
                 "clusters keep no edges to others: NeighborLoader has all of some nodes"
             )
-        if np.ndim(num_parts) == 0:
-            options: Any = [as_count(num_parts, "num_parts", 1, data.num_nodes), bool(recursive)]
+        parts = as_array(num_parts)
+        if parts.ndim == 0:
+            count = as_count(num_parts, "num_parts", 1, data.num_nodes)
             name = filename or f"clusters_{num_parts}{'_recursive' if recursive else ''}.pt"
-            make = partial(_clusters, data, *options)
+            make = partial(_clusters, data, count, bool(recursive))
+            options = [count, bool(recursive)]
             cluster = _remembered(save_dir, name, data, options, make)["cluster"].numpy()
         else:
-            cluster = as_ids(as_array(num_parts), data.num_nodes, "num_parts")
+            cluster = as_ids(parts, data.num_nodes, "num_parts")
             if len(cluster) != data.num_nodes:
                 raise ValueError(f"num_parts has {len(cluster):,} of {data.num_nodes:,} nodes")
         order, ends = np.argsort(cluster, kind="stable"), np.cumsum(np.bincount(cluster))
-        self.data, self._parts = data, np.split(order, ends[:-1])
-        self.num_parts = len(self._parts)
+        self.data, self.parts = data, np.split(order, ends[:-1])
+        self.num_parts = len(self.parts)
 
     def __len__(self) -> int:
         return self.num_parts
 
     def __getitem__(self, index: int) -> Data:
         """One cluster as a graph."""
-        return next(iter(_PyGSubgraphs(self.data, [self._parts[index]])))
+        return next(iter(_PyGSubgraphs(self.data, [self.parts[index]])))
 
 
 def _clusters(data: Dataset, num_parts: int, recursive: bool) -> dict[str, Tensor]:
@@ -155,11 +161,12 @@ def _clusters(data: Dataset, num_parts: int, recursive: bool) -> dict[str, Tenso
     except ImportError:
         raise ImportError(f"METIS makes the clusters: pip install pymetis, {instead}") from None
     _require_memory(_METIS_BYTES * data.num_edges, "METIS", instead)
-    one, other = data.edges[EDGES].all_edges()
-    count, differ = data.num_nodes, one != other  # METIS needs both directions, and no self-loops
-    one, other = one[differ], other[differ]
-    one, other = np.divmod(np.unique(np.append(one * count + other, other * count + one)), count)
-    lists = metis.CSRAdjacency(np.searchsorted(one, np.arange(count + 1)), other)
+    source, target = data.edges[EDGES].all_edges()
+    count, differ = data.num_nodes, source != target  # METIS needs both directions, no self-loops
+    source, target = source[differ], target[differ]
+    keys = np.unique(np.append(source * count + target, target * count + source))
+    owners, neighbors = np.divmod(keys, count)
+    lists = metis.CSRAdjacency(np.searchsorted(owners, np.arange(count + 1)), neighbors)
     return {"cluster": torch.tensor(metis.part_graph(num_parts, lists, recursive=recursive)[1])}
 
 
@@ -173,11 +180,11 @@ class ClusterLoader(_PyGSubgraphs):
         As in `graphzero.SubgraphLoader`.
     """
 
-    def __init__(self, cluster_data: ClusterData, **options: Any) -> None:
+    def __init__(self, cluster_data: ClusterData, **options: Unpack[SeedLoaderOptions]) -> None:
         if not isinstance(cluster_data, ClusterData):
             raise TypeError("ClusterLoader takes a graphzero.pyg.ClusterData(data, num_parts)")
         self.cluster_data = cluster_data
-        super().__init__(cluster_data.data, cluster_data._parts, **options)
+        super().__init__(cluster_data.data, cluster_data.parts, **options)
 
 
 class RandomNodeLoader(_PyGSubgraphs):
@@ -192,15 +199,16 @@ class RandomNodeLoader(_PyGSubgraphs):
         As in `graphzero.SubgraphLoader`.
     """
 
-    def __init__(self, data: Dataset, num_parts: int, **options: Any) -> None:
+    def __init__(self, data: Dataset, num_parts: int, **options: Unpack[SeedLoaderOptions]) -> None:
         as_dataset(data)
         if "batch_size" in options:
             raise TypeError("RandomNodeLoader has no batch_size: num_parts says how many parts")
         self.num_parts = as_count(num_parts, "num_parts")
         options["batch_size"] = math.ceil(data.num_nodes / self.num_parts)
-        self._set_up(
-            data, {}, options, lambda ds, **how: (SingleNodes(ds, ds.num_nodes, **how), None)
-        )
+        arguments = self._read(data, options)
+        ds = arguments.dataset
+        nodes = SingleNodes(ds, ds.num_nodes, Batching.of(arguments.values))
+        self._begin(arguments, nodes)
 
 
 # --- GraphSAINT
@@ -223,10 +231,11 @@ class _SaintSets(SubgraphDataset):
         Of each node by the user's id, and of each edge by its place in the lists.
     """
 
-    def __init__(self, dataset: Dataset, num_steps: int, draws: _Draws, **options: Any) -> None:
-        super().__init__(dataset, num_steps, **options)
+    norm: tuple[Values, Values] | None = None
+
+    def __init__(self, dataset: Dataset, num_steps: int, draws: _Draws, batching: Batching) -> None:
+        super().__init__(dataset, num_steps, batching)
         self.draw, self.num_words = draws
-        self.norm: Any = None
 
     def sets_at(self, positions: IdArray, epoch: int) -> list[IdArray]:
         return [self._set_at(epoch, int(step)) for step in positions]
@@ -236,10 +245,10 @@ class _SaintSets(SubgraphDataset):
         words = _core.draws(_core.stream(key, 1), self.num_words)
         return self.dataset.nodes[NODES].to_user(np.unique(self.draw(words)))
 
-    def seed_options(self) -> dict[str, Any]:
+    def seed_options(self) -> dict[str, object]:
         return {"num_words": self.num_words}
 
-    def fields(self, sampled: SampledBatch) -> dict[RowKey, Any]:
+    def fields(self, sampled: SampledBatch) -> Mapping[RowKey, Values]:
         if self.norm is None:
             return {}
         nodes, edges = sampled.by_type.n_id[NODES], sampled.by_type.positions[EDGES]
@@ -249,7 +258,7 @@ class _SaintSets(SubgraphDataset):
 class _CountedSets(_SaintSets):
     """Sets whose batches have the places of edges in the lists."""
 
-    def fields(self, sampled: SampledBatch) -> dict[RowKey, Any]:
+    def fields(self, sampled: SampledBatch) -> Mapping[RowKey, Values]:
         return {"place": sampled.by_type.positions[EDGES]}
 
 
@@ -266,11 +275,11 @@ def _normalization(sets: _SaintSets, coverage: int, log: bool) -> dict[str, Tens
     with tqdm(total=wanted, desc="GraphSAINT normalization", disable=not log) as bar:
         while taken < wanted:
             for sampled in sets:
-                found = sampled.by_type
-                nodes[found.n_id[NODES]] += 1
+                ids = sampled.by_type.n_id[NODES]
+                nodes[ids] += 1
                 edges[sampled.fields["place"]] += 1
-                taken, steps = taken + len(found.n_id[NODES]), steps + 1
-                bar.update(len(found.n_id[NODES]))
+                taken, steps = taken + len(ids), steps + 1
+                bar.update(len(ids))
     for begin in range(0, data.num_edges, _CHUNK):
         part = edges[begin : begin + _CHUNK]
         source = _sources(data, np.arange(begin, begin + len(part)))
@@ -333,28 +342,30 @@ class GraphSAINTSampler(_PyGSubgraphs):
         sample_coverage: int = 0,
         save_dir: str | None = None,
         log: bool = True,
-        **options: Any,
+        **options: object,
     ) -> None:
         as_dataset(data).require_untyped("GraphSAINT samples")
         if data.num_edges == 0:
             raise ValueError("GraphSAINT samples by edges, and the graph has none")
         draws = self._draws(data, as_count(batch_size, "batch_size"))
-        self.num_steps = steps = as_count(num_steps, "num_steps")
-        self.sample_coverage = coverage = as_count(sample_coverage, "sample_coverage", 0)
-        kind = f"{type(self).__name__.lower()}_{draws[1]}_{getattr(self, 'walk_length', '')}"
-
-        def make(ds: Dataset, **how: Any) -> tuple[_SaintSets, None]:
-            sets = _SaintSets(ds, steps, draws, **how)
-            if coverage > 0:
-                alone = {"gather": [], "distributed": False, "rank": None, "world_size": None}
-                how = {**how, **alone, "seed": ~how["seed"]}
-                others = _CountedSets(ds, steps, draws, **how)
-                count = partial(_normalization, others, coverage, log)
-                found = _remembered(save_dir, f"{kind}_{coverage}.pt", ds, [], count)
-                sets.norm = found["node_norm"].numpy(), found["edge_norm"].numpy()
-            return sets, None
-
-        self._set_up(data, {}, options, make)
+        self.num_steps = as_count(num_steps, "num_steps")
+        self.sample_coverage = as_count(sample_coverage, "sample_coverage", 0)
+        arguments = self._read(data, options)
+        ds, batching = arguments.dataset, Batching.of(arguments.values)
+        sets = _SaintSets(ds, self.num_steps, draws, batching)
+        if self.sample_coverage > 0:
+            other_draws = replace(
+                batching, gather=(), ranks=Ranks(distributed=False), seed=~batching.seed
+            )
+            counted = _CountedSets(ds, self.num_steps, draws, other_draws)
+            name = (
+                f"{type(self).__name__.lower()}_{draws[1]}_{getattr(self, 'walk_length', '')}"
+                f"_{self.sample_coverage}.pt"
+            )
+            count = partial(_normalization, counted, self.sample_coverage, log)
+            norms = _remembered(save_dir, name, ds, [], count)
+            sets.norm = norms["node_norm"].numpy(), norms["edge_norm"].numpy()
+        self._begin(arguments, sets)
 
     def _draws(self, data: Dataset, size: int) -> _Draws:
         """How random words become stored ids, and how many words a step needs."""
@@ -415,10 +426,18 @@ class GraphSAINTRandomWalkSampler(GraphSAINTSampler):
     """
 
     def __init__(
-        self, data: Dataset, batch_size: int, walk_length: int, *args: Any, **options: Any
+        self,
+        data: Dataset,
+        batch_size: int,
+        walk_length: int,
+        num_steps: int = 1,
+        sample_coverage: int = 0,
+        save_dir: str | None = None,
+        log: bool = True,
+        **options: object,
     ) -> None:
         self.walk_length = as_count(walk_length, "walk_length")
-        super().__init__(data, batch_size, *args, **options)
+        super().__init__(data, batch_size, num_steps, sample_coverage, save_dir, log, **options)
 
     def _draws(self, data: Dataset, size: int) -> _Draws:
         return partial(_nodes_of_walks, walked_graph(data), self.walk_length), size + 1
@@ -461,30 +480,31 @@ class ShaDowKHopSampler(NeighborLoader):
         data: Dataset | None = None,
         depth: int = 1,
         num_neighbors: int = 1,
-        node_idx: Any = None,
+        node_idx: object = None,
         replace: bool = False,
         **options: Any,
     ) -> None:
         if isinstance(data, Dataset):
             data.require_untyped("ShaDow samples")
         hops = [num_neighbors] * as_count(depth, "depth")
-        how: Any = {"replace": replace, "disjoint": True, "subgraph_type": "induced"}
-        super().__init__(data, hops, node_idx, **how, **options)
+        super().__init__(
+            data, hops, node_idx, replace=replace, disjoint=True, subgraph_type="induced", **options
+        )
 
     @staticmethod
-    def _make_output(batch: AnyBatch, dataset: Dataset, whole: bool = True) -> Any:
-        found = NeighborLoader._make_output(batch, dataset, whole)
-        count, roots = found.num_nodes, found.batch_size
-        order = torch.argsort(found.batch, stable=True)  # the root of each comes first
+    def _make_output(batch: AnyBatch, dataset: Dataset, whole: bool) -> object:
+        data = NeighborLoader._make_output(batch, dataset, whole)
+        count, roots = data.num_nodes, data.batch_size
+        order = torch.argsort(data.batch, stable=True)  # the root of each comes first
         place = torch.empty_like(order)
         place[order] = torch.arange(count)
         rows = {*dataset.attributes, "n_id", "batch"}
-        rows |= {name for name in dataset.facade[NODES].masks() if name in found}
-        values = {name: value[order] if name in rows else value for name, value in found}
+        rows |= {name for name in dataset.facade[NODES].masks() if name in data}
+        values = {name: value[order] if name in rows else value for name, value in data}
         for name in ("batch_size", "input_id", "num_sampled_nodes", "edge_index"):
             del values[name]
         ptr = torch.searchsorted(values["batch"], torch.arange(roots + 1))
-        output = Batch(**values, edge_index=place[found.edge_index], ptr=ptr, root_n_id=ptr[:-1])
+        output = Batch(**values, edge_index=place[data.edge_index], ptr=ptr, root_n_id=ptr[:-1])
         if "y" in values:
             output.y = values["y"][output.root_n_id]
         output.num_nodes = count

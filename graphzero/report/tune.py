@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.io.prefetch import Prefetch, unavailable_strategies
 from graphzero.io.row_io import managed_bytes, row_sources
-from graphzero.loader.arguments import seeds_of_split
+from graphzero.loader.seeds import seeds_of_split
 from graphzero.loader.stats import BatchStats
 from graphzero.report.limited_memory import MemoryGroup, limited_group
 from graphzero.report.readings import disk_rate, installed_versions, machine_of

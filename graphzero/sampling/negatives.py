@@ -2,61 +2,105 @@
 
 from __future__ import annotations
 
+import math
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from numbers import Real
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
-from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
-from graphzero.graph.graph import Graph
-from graphzero.graph.nodes_and_edges import NodeStore
-from graphzero.graph.user_input import IdArray, Sampling, as_threads
-from graphzero.store.manifest import EDGES
+from graphzero.graph.nodes_and_edges import EdgeStore
+from graphzero.graph.user_input import IdArray, Sampling, as_array, as_threads
+from graphzero.units import as_count
 
 _LISTS_LOOKED_AT = 1 << 12  # for short ones
 _TRIES = 2000  # of each negative
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """The pairs of nodes among which edges and negatives are.
+_NAMES = ("mode", "amount", "src_weight", "dst_weight")
 
-    Attributes
-    ----------
-    graph : Graph
-        The lists of the edges.
-    sources, destinations : NodeStore
-        The nodes at either end.
-    is_bipartite : bool
-        Whether they are of two node types. Else the pair of a node and itself is no negative.
+
+@dataclass(frozen=True)
+class NegativeOptions:
+    """How negatives are drawn: options of `LinkNeighborDataset`, which describes them, checked.
+
+    Raises
+    ------
+    ValueError
+        If an option is invalid, or has no meaning without another.
     """
 
-    graph: Graph
-    sources: NodeStore
-    destinations: NodeStore
-    is_bipartite: bool = False
+    mode: Literal["binary", "triplet"] | None = None
+    amount: float = 1
+    src_weight: object = None
+    dst_weight: object = None
 
-    @property
-    def owners(self) -> NodeStore:
-        """The end whose nodes have the lists."""
-        return self.destinations if self.graph.is_incoming else self.sources
+    def __post_init__(self) -> None:
+        if self.mode not in (None, "binary", "triplet"):
+            raise ValueError(f"neg_sampling must be None, 'binary' or 'triplet', not {self.mode!r}")
+        object.__setattr__(self, "amount", self._checked_amount())
+        weights = {"src_weight": self.src_weight, "dst_weight": self.dst_weight}
+        names = [name for name, values in weights.items() if values is not None]
+        if names and self.mode is None:
+            raise ValueError(f"{' and '.join(names)} draw negatives: give neg_sampling as well")
+        if self.src_weight is not None and self.mode == "triplet":
+            raise ValueError("triplets draw destinations only: leave src_weight out")
 
-    @property
-    def neighbors(self) -> NodeStore:
-        """The other end."""
-        return self.sources if self.graph.is_incoming else self.destinations
+    def _checked_amount(self) -> float:
+        amount: Any = self.amount
+        if self.mode == "triplet":
+            return as_count(amount, "amount")
+        is_number = isinstance(amount, Real) and not isinstance(amount, bool)
+        if not (is_number and math.isfinite(amount) and amount > 0):
+            raise ValueError(f"amount must be a positive number, not {amount!r}")
+        return float(amount)
 
 
-def pairs_of(dataset: Dataset, edge_type: Any = None) -> Pairs:
-    """The pairs of a dataset; of a typed one, those of an edge type."""
-    kind = EDGES if edge_type is None else edge_type
-    source, target = dataset.nodes[kind[0]], dataset.nodes[kind[2]]
-    is_bipartite = source is not target
-    return Pairs(dataset.edges[kind].graph, source, target, is_bipartite=is_bipartite)
+def as_negative_options(neg_sampling: object, ratio: float | None) -> NegativeOptions:
+    """How negatives are drawn, from any way in which PyG takes it.
+
+    Raises
+    ------
+    ValueError
+        If both are given, or no mode.
+    """
+    if ratio is not None and ratio != 0:
+        if neg_sampling is not None:
+            raise ValueError("give neg_sampling or neg_sampling_ratio, not both")
+        neg_sampling = ("binary", ratio)
+    if neg_sampling is None:
+        return NegativeOptions()
+    values: dict[str, Any]
+    if isinstance(neg_sampling, str):
+        values = {"mode": neg_sampling}
+    elif isinstance(neg_sampling, (tuple, list)):
+        values = dict(zip(_NAMES, neg_sampling, strict=False))
+    elif isinstance(neg_sampling, Mapping):
+        values = dict(neg_sampling)
+    else:
+        values = {name: getattr(neg_sampling, name, None) for name in _NAMES}
+    mode = values.get("mode")
+    if mode is None or not set(values) <= set(_NAMES):
+        raise ValueError(
+            f"neg_sampling must be 'binary', 'triplet', (mode, amount), a dict of {_NAMES}, or "
+            f"PyG's NegativeSampling, not {neg_sampling!r}"
+        )
+    return NegativeOptions(
+        mode=getattr(mode, "value", mode),  # of PyG's enum
+        amount=values.get("amount", 1),
+        src_weight=values.get("src_weight"),
+        dst_weight=values.get("dst_weight"),
+    )
+
+
+def is_bipartite(edges: EdgeStore) -> bool:
+    """Whether edges are between two node types; else a node and itself are no negative."""
+    return edges.source is not edges.target
 
 
 def negatives_key(seed: int, epoch: int, batch: int) -> int:
@@ -64,68 +108,68 @@ def negatives_key(seed: int, epoch: int, batch: int) -> int:
     return _core.key("negative", seed, epoch, batch)
 
 
-def check_sources(pairs: Pairs, edges: IdArray) -> None:
+def check_sources(edges: EdgeStore, seed_edges: IdArray) -> None:
     """Refuses seed edges whose source has an edge to every node."""
-    csr, threads = pairs.graph._csr, as_threads(None)
-    sources, positives = _stored(pairs, edges)
-    if pairs.graph.is_incoming:
-        suspects = np.flatnonzero(np.isin(sources, _in_shortest_lists(pairs)))
+    csr, threads = edges.graph._csr, as_threads(None)
+    sources, positives = _stored_ends(edges, seed_edges)
+    if edges.graph.is_incoming:
+        suspects = np.flatnonzero(np.isin(sources, _in_shortest_lists(edges)))
     else:  # only the longest lists are read: reading one costs more than finding its length
-        few = pairs.destinations.num_nodes - 2
+        few = edges.target.num_nodes - 2
         suspects = np.flatnonzero(csr.degrees(sources, threads) >= few)
     drawn = csr.negative_destinations(
-        sources[suspects], positives[suspects], 1, 0, pairs.is_bipartite
+        sources[suspects], positives[suspects], 1, 0, is_bipartite(edges)
     )
     for at in suspects[drawn < 0][:1]:
         raise ValueError(
-            f"edge_label_index[0][{at}] = {edges[0, at]} has every node as neighbour, and so no "
-            f"negatives: leave its edges out, or use neg_sampling='binary'"
+            f"edge_label_index[0][{at}] = {seed_edges[0, at]} has every node as neighbour, and so "
+            f"no negatives: leave its edges out, or use neg_sampling='binary'"
         )
 
 
-def _stored(pairs: Pairs, edges: IdArray) -> tuple[IdArray, IdArray]:
-    return pairs.sources.to_stored(edges[0]), pairs.destinations.to_stored(edges[1])
+def _stored_ends(edges: EdgeStore, seed_edges: IdArray) -> tuple[IdArray, IdArray]:
+    return edges.source.to_stored(seed_edges[0]), edges.target.to_stored(seed_edges[1])
 
 
-def _in_shortest_lists(pairs: Pairs) -> IdArray:
+def _in_shortest_lists(edges: EdgeStore) -> IdArray:
     """Stored ids with an edge to one of three nodes; whoever has edges to all nodes is among them.
 
     Of three nodes, at least one is neither the source nor the destination of a seed edge.
     """
-    graph = pairs.graph
+    graph = edges.graph
     step = max(1, graph.num_nodes // _LISTS_LOOKED_AT)
     nodes = np.arange(0, graph.num_nodes, step)
     if len(nodes) < 3:
-        return np.arange(pairs.sources.num_nodes)
+        return np.arange(edges.source.num_nodes)
     csr, threads = graph._csr, as_threads(None)
     shortest = nodes[np.argsort(csr.degrees(nodes, threads), kind="stable")[:3]]
-    _, _, found = csr.sample_hop(shortest, -1, Sampling(), _core.Draws(0, 0, 0), 1)
-    return found
+    _, _, neighbors = csr.sample_hop(shortest, -1, Sampling(), _core.Draws(0, 0, 0), 1)
+    return neighbors
 
 
-def pair_offsets(pairs: Pairs) -> IdArray:
+def pair_offsets(edges: EdgeStore) -> IdArray:
     """Where the pairs of each list begin among all negatives; empty for a graph that is not dense.
 
     If at least half of all pairs are negatives, so few draws are rejected that it is not needed.
     """
-    owners, others = pairs.owners.num_nodes, pairs.neighbors.num_nodes
-    loops = 0 if pairs.is_bipartite else owners
-    if 2 * (pairs.graph.num_edges + loops) <= owners * others:
+    owners, others = edges.owner.num_nodes, edges.neighbor.num_nodes
+    loops = 0 if is_bipartite(edges) else owners
+    if 2 * (edges.graph.num_edges + loops) <= owners * others:
         return np.empty(0, dtype=np.int64)
     nodes = np.arange(owners)
-    counts = pairs.graph._csr.negative_counts(nodes, nodes, as_threads(None), pairs.is_bipartite)
+    counts = edges.graph._csr.negative_counts(nodes, nodes, as_threads(None), is_bipartite(edges))
     if counts.sum() == 0:
         raise ValueError("every pair of nodes is an edge of the graph: there are no negatives")
     return np.concatenate([[0], np.cumsum(counts)])
 
 
-def draw_destinations(pairs: Pairs, edges: IdArray, amount: int, key: int) -> IdArray:
+def draw_destinations(edges: EdgeStore, seed_edges: IdArray, amount: int, key: int) -> IdArray:
     """For each edge, `amount` nodes to which its source has no edge.
 
     Parameters
     ----------
-    pairs : Pairs
-    edges : (2, n) int64
+    edges : EdgeStore
+    seed_edges : (2, n) int64
         Sources and destinations in the user's ids, which must be in range. The destination of an
         edge is never drawn for it.
     amount : int
@@ -137,26 +181,26 @@ def draw_destinations(pairs: Pairs, edges: IdArray, amount: int, key: int) -> Id
     (n * amount,) int64
         One edge after the other.
     """
-    sources, positives = _stored(pairs, edges)
-    csr = pairs.graph._csr
-    drawn = csr.negative_destinations(sources, positives, amount, key, pairs.is_bipartite)
-    return pairs.destinations.to_user(drawn)
+    sources, positives = _stored_ends(edges, seed_edges)
+    csr = edges.graph._csr
+    drawn = csr.negative_destinations(sources, positives, amount, key, is_bipartite(edges))
+    return edges.target.to_user(drawn)
 
 
-def draw_pairs(pairs: Pairs, count: int, offsets: IdArray, key: int) -> IdArray:
+def draw_pairs(edges: EdgeStore, count: int, offsets: IdArray, key: int) -> IdArray:
     """Pairs of nodes that are not edges, (2, count) int64.
 
     Parameters
     ----------
-    pairs : Pairs
+    edges : EdgeStore
     count : int
     offsets : (num_nodes + 1,) int64, or empty
         From `pair_offsets`.
     key : int
         From `negatives_key`.
     """
-    drawn = pairs.graph._csr.negative_pairs(count, offsets, key, pairs.is_bipartite)
-    return np.stack([pairs.sources.to_user(drawn[0]), pairs.destinations.to_user(drawn[1])])
+    drawn = edges.graph._csr.negative_pairs(count, offsets, key, is_bipartite(edges))
+    return np.stack([edges.source.to_user(drawn[0]), edges.target.to_user(drawn[1])])
 
 
 def as_fractions(draws: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
@@ -186,19 +230,19 @@ class WeightedDraws:
         If there is not one for each item, if one is negative or not finite, or if all are 0.
     """
 
-    def __init__(self, weights: Any, num_items: int, name: str, items: str) -> None:
-        values = np.asarray(weights)
+    def __init__(self, weights: object, num_items: int, name: str, items: str) -> None:
+        values = as_array(weights)
         if values.shape != (num_items,) or values.dtype.kind not in "biuf":
             raise ValueError(
                 f"{name} must hold a number for each of the {num_items} {items}, not "
                 f"{values.dtype} of shape {values.shape}"
             )
-        values = values.astype(np.float64)
-        wrong = ~(np.isfinite(values) & (values >= 0))
+        numbers = values.astype(np.float64)
+        wrong = ~(np.isfinite(numbers) & (numbers >= 0))
         if wrong.any():
             at = int(wrong.argmax())
-            raise ValueError(f"{name}[{at}] = {values[at]}: weights are finite, at least 0")
-        self._sums = np.cumsum(values)
+            raise ValueError(f"{name}[{at}] = {numbers[at]}: weights are finite, at least 0")
+        self._sums = np.cumsum(numbers)
         if num_items and not 0 < self._sums[-1] < np.inf:
             raise ValueError(
                 f"{name} add up to {self._sums[-1]}: at least one must be above 0, and their "
@@ -212,9 +256,9 @@ class WeightedDraws:
     def items(self, draws: npt.NDArray[np.uint64]) -> IdArray:
         """The items that some draws choose, (n,) int64; there must be at least one item."""
         below = as_fractions(draws) * self._sums[-1]
-        found = np.searchsorted(self._sums, below, side="right")
+        places = np.searchsorted(self._sums, below, side="right")
         last = np.searchsorted(self._sums, self._sums[-1])  # rounding may lead past the last one
-        chosen: IdArray = np.minimum(found, last).astype(np.int64, copy=False)
+        chosen: IdArray = np.minimum(places, last).astype(np.int64, copy=False)
         return chosen
 
 
@@ -256,7 +300,7 @@ class Candidates:
 
 
 def choose_negatives(
-    pairs: Pairs,
+    edges: EdgeStore,
     ends: tuple[Candidates, Candidates],
     count: int,
     times: IdArray | None,
@@ -271,7 +315,7 @@ def choose_negatives(
 
     Parameters
     ----------
-    pairs : Pairs
+    edges : EdgeStore
     ends : (Candidates, Candidates)
         Of the sources, and of the destinations.
     count : int
@@ -287,11 +331,11 @@ def choose_negatives(
     ValueError
         If none was found for a negative.
     """
-    found = np.empty((2, count), dtype=np.int64)
+    negatives = np.empty((2, count), dtype=np.int64)
     pending = np.arange(count)
     for attempt in range(_TRIES):
         if len(pending) == 0:
-            return found
+            return negatives
         draws = _core.draws(_core.stream(key, attempt), 2 * (int(pending[-1]) + 1))
         drawn = draws.reshape(-1, 2)[pending]
         sources, destinations = (end.draw(drawn[:, i]) for i, end in enumerate(ends))
@@ -302,13 +346,13 @@ def choose_negatives(
         else:
             sources = seed_edges[0, pending]
             wrong |= destinations == seed_edges[1, pending]
-        if not pairs.is_bipartite:
+        if not is_bipartite(edges):
             wrong |= sources == destinations
-        wrong |= _are_edges(pairs, sources, destinations)
-        found[:, pending] = sources, destinations
+        wrong |= _are_edges(edges, sources, destinations)
+        negatives[:, pending] = sources, destinations
         pending = pending[wrong]
     if len(pending) == 0:
-        return found
+        return negatives
     raise ValueError(
         f"no negative was found in {_TRIES:,} draws"
         f"{'' if seed_edges is None else f' for the source {seed_edges[0, pending[0]]}'}: nearly "
@@ -317,13 +361,13 @@ def choose_negatives(
     )
 
 
-def _are_edges(pairs: Pairs, sources: IdArray, destinations: IdArray) -> npt.NDArray[np.bool_]:
+def _are_edges(edges: EdgeStore, sources: IdArray, destinations: IdArray) -> npt.NDArray[np.bool_]:
     """Whether pairs are edges, by binary searches in the lists, which are sorted."""
-    owners, others = pairs.sources.to_stored(sources), pairs.destinations.to_stored(destinations)
-    if pairs.graph.is_incoming:
+    owners, others = edges.source.to_stored(sources), edges.target.to_stored(destinations)
+    if edges.graph.is_incoming:
         owners, others = others, owners
-    indptr, indices = pairs.graph.indptr, pairs.graph.indices
-    degrees = pairs.graph._csr.degrees(owners, as_threads(None))  # refuses corrupt lists
+    indptr, indices = edges.graph.indptr, edges.graph.indices
+    degrees = edges.graph._csr.degrees(owners, as_threads(None))  # refuses corrupt lists
     low = indptr[owners].astype(np.int64)
     end, high = low + degrees, low + degrees
     while (open_ := low < high).any():  # the first neighbour that is not below

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +13,20 @@ import numpy.typing as npt
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import EdgeTypeGraph, Graph
 from graphzero.graph.nodes_and_edges import EdgeStore, NodeStore
-from graphzero.graph.user_input import IdArray, as_seed, as_threads
+from graphzero.graph.user_input import (
+    Fanouts,
+    IdArray,
+    as_fanouts,
+    as_seed,
+    as_threads,
+    as_typed_fanouts,
+)
 from graphzero.sampling.order import batch_positions, epoch_order, num_batches
-from graphzero.sampling.sampler import NeighborSampler, as_fanouts, as_typed_fanouts
+from graphzero.sampling.sampler import NeighborSampler
 from graphzero.sampling.threads import Pipeline, Stage
 from graphzero.store.manifest import EDGES, EdgeType, Presampling
 from graphzero.units import as_count
 
-Seeds = npt.NDArray[np.int64]
 Visits = npt.NDArray[np.uint32]
 ToStored = Callable[[str, IdArray], IdArray]
 
@@ -58,7 +63,7 @@ class Presample:
         If a number is not positive, or a fanout neither positive nor -1.
     """
 
-    fanouts: tuple[int, ...] | Mapping[Any, Sequence[int]] = (15, 10, 5)
+    fanouts: Fanouts = (15, 10, 5)
     batch_size: int = 1024
     epochs: int = 2
     min_batches: int = 64
@@ -66,9 +71,10 @@ class Presample:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        given: Any = self.fanouts
-        kept = dict(given) if isinstance(given, Mapping) else tuple(as_fanouts(given))
-        object.__setattr__(self, "fanouts", kept)
+        if isinstance(self.fanouts, Mapping):
+            object.__setattr__(self, "fanouts", dict(self.fanouts))
+        else:
+            object.__setattr__(self, "fanouts", tuple(as_fanouts(self.fanouts)))
         for name in ("batch_size", "epochs", "min_batches", "max_batches"):
             object.__setattr__(self, name, as_count(getattr(self, name), name))
         as_seed(self.seed)
@@ -96,7 +102,7 @@ class Presample:
         }
         total = sum(wanted.values())
         target = min(max(total, self.min_batches), self.max_batches)
-        return {name: max(1, round(target * each / total)) for name, each in wanted.items()}
+        return {name: max(1, round(target * count / total)) for name, count in wanted.items()}
 
     def _per_epoch(self, num_seeds: int) -> int:
         # A short last batch would count as much as a full one, and tell less.
@@ -106,7 +112,7 @@ class Presample:
         self,
         graphs: Mapping[EdgeType, str | os.PathLike[str]],
         to_stored: ToStored | None,
-        seeds: Mapping[str, Seeds | None],
+        seeds: Mapping[str, IdArray | None],
         visits: Mapping[str, Visits],
         advance: Callable[[int], object] = lambda _: None,
     ) -> Presampling:
@@ -138,8 +144,7 @@ class Presample:
             open_graph = Graph if EDGES in graphs else EdgeTypeGraph
             opened = {t: stack.enter_context(open_graph(graphs[t])) for t in graphs}
             dataset = _dataset_of(opened, {name: len(counts) for name, counts in visits.items()})
-            fanouts: Any = self.fanouts
-            sampler = NeighborSampler(dataset, fanouts, seed=self.seed, num_threads=1)
+            sampler = NeighborSampler(dataset, self.fanouts, seed=self.seed, num_threads=1)
             num_seeds = {
                 name: len(visits[name]) if ids is None else len(ids) for name, ids in seeds.items()
             }
@@ -160,19 +165,26 @@ class Presample:
                     for name, ids in nodes.items():
                         visits[name][ids] += 1
                     advance(1)
-        if isinstance(fanouts, Mapping):
-            fanouts = {kind: tuple(hops) for kind, hops in sampler.fanout_options.items()}
         return Presampling(
             batches=sum(counts.values()),
             batch_size=self.batch_size,
-            fanouts=fanouts,
+            fanouts=self._recorded_fanouts(sampler),
             num_seeds=sum(num_seeds.values()),
             seed=self.seed,
         )
 
+    def _recorded_fanouts(
+        self, sampler: NeighborSampler
+    ) -> tuple[int, ...] | dict[str, tuple[int, ...]]:
+        """The fanouts as ``dataset.json`` has them: by edge type if they are given so."""
+        fanouts = sampler.fanout_options
+        if isinstance(fanouts, dict) and isinstance(self.fanouts, Mapping):
+            return {name: tuple(hops) for name, hops in fanouts.items()}
+        return tuple(as_fanouts(self.fanouts))
+
     def _batches_of_types(
         self,
-        seeds: Mapping[str, Seeds | None],
+        seeds: Mapping[str, IdArray | None],
         num_seeds: Mapping[str, int],
         counts: Mapping[str, int],
     ) -> Iterator[tuple[str, tuple[int, int, IdArray]]]:
@@ -187,7 +199,7 @@ class Presample:
             first += per_epoch[name]
 
     def _batches(
-        self, seeds: Seeds | None, num_seeds: int, count: int, most: int
+        self, seeds: IdArray | None, num_seeds: int, count: int, most: int
     ) -> Iterator[tuple[int, int, IdArray]]:
         """Epoch, batch and seeds of each of `count` mini-batches; `most` limits the seeds used."""
         # Evenly spaced: to shuffle all of very many seeds would take memory for all of them.
@@ -198,7 +210,7 @@ class Presample:
             if batch == 0:
                 order = epoch_order(used, True, as_seed(self.seed), epoch)
             positions = batch_positions(order, batch, self.batch_size) * num_seeds // used
-            chosen: Any = positions if seeds is None else seeds[positions]
+            chosen = positions if seeds is None else seeds[positions]
             yield epoch, batch, np.asarray(chosen, dtype=np.int64)
 
 

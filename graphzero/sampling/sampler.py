@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,12 +14,16 @@ from graphzero.errors import FormatError
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
 from graphzero.graph.user_input import (
+    Fanouts,
     IdArray,
     Sampling,
-    as_fanout,
+    SamplingOptions,
+    as_fanouts,
     as_ids,
     as_seed,
     as_threads,
+    as_times,
+    as_typed_fanouts,
 )
 from graphzero.store.manifest import EDGES, NODES, EdgeType
 from graphzero.units import as_count
@@ -28,54 +32,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 _NOTHING = np.empty(0, np.int64)
-
-
-class SamplingOptions(TypedDict, total=False):
-    """The fields of `Sampling`, as keyword arguments of samplers and datasets."""
-
-    replace: bool
-    weighted: bool
-    labor: bool
-    disjoint: bool
-    temporal_strategy: Literal["uniform", "last"]
-    strictly_before: bool
-    subgraph_type: Literal["directional", "induced"]
-    batch_dependency: int
-
-
-def as_fanouts(fanouts: Any, name: str = "fanouts") -> list[int]:
-    """Fanouts, one for each hop; 0 for no neighbours in a hop, and none at all for the seeds only.
-
-    Raises
-    ------
-    ValueError
-        If they are not a sequence, or one of them is not a fanout.
-    """
-    if isinstance(fanouts, (str, bytes)) or not isinstance(fanouts, Iterable):
-        raise ValueError(
-            f"{name} must be a list with one fanout for each hop, such as [15, 10], not {fanouts!r}"
-        )
-    return [0 if fanout is not False and fanout == 0 else as_fanout(fanout) for fanout in fanouts]
-
-
-def as_times(values: Any, count: int, name: str) -> IdArray:
-    """Contiguous int64 array of timestamps, (count,).
-
-    Raises
-    ------
-    ValueError
-        If they are not integers, not `count` of them, or do not fit 63 bits.
-    """
-    array = np.asarray(values)
-    if array.shape != (count,):
-        raise ValueError(
-            f"{name} must hold a time for each of the {count} seeds, not {array.shape}"
-        )
-    if array.size and array.dtype.kind not in "iu":
-        raise ValueError(f"{name} must be integers, as the graph's timestamps, not {array.dtype}")
-    if array.dtype == np.uint64 and int(array.max(initial=0)) > np.iinfo(np.int64).max:
-        raise ValueError(f"{name} has a time that does not fit 63 bits")
-    return np.ascontiguousarray(array, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -188,7 +144,7 @@ class TypedSubgraph:
     @property
     def total_edges(self) -> int:
         """Number of edges of all types."""
-        return sum(int(each.shape[1]) for each in self.edge_index.values())
+        return sum(int(edges.shape[1]) for edges in self.edge_index.values())
 
     def without_positions(self) -> TypedSubgraph:
         """The same without `positions`, once the attributes of the edges have been found."""
@@ -251,8 +207,10 @@ class NeighborSampler:
     num_threads : int, optional
         Threads that translate ids; each mini-batch is sampled by one. Default: all processors that
         the process may use. Never changes the result.
+    sampling : Sampling, optional
+        How neighbours are drawn; `options` then have no effect.
     **options
-        How neighbours are drawn: the fields of `Sampling`. With types, the induced subgraph is not
+        The fields of `Sampling`. With types, the induced subgraph is not
         available; weights apply to the edge types that have them, times likewise, and the
         neighbours of all others are drawn uniformly.
 
@@ -266,31 +224,28 @@ class NeighborSampler:
     def __init__(
         self,
         graph: Graph | Dataset,
-        fanouts: Sequence[int] | Mapping[Any, Sequence[int]],
+        fanouts: Fanouts,
         *,
         seed: int = 0,
         num_threads: int | None = None,
+        sampling: Sampling | None = None,
         **options: Unpack[SamplingOptions],
     ) -> None:
         self.dataset = graph if isinstance(graph, Dataset) else Dataset(graph)
-        self.fanouts: list[int] | dict[EdgeType, list[int]]
         if self.dataset.is_typed:
-            self.fanouts = as_typed_fanouts(fanouts, self.dataset.edge_types)
-            hops = list(self.fanouts.values())
+            self._fanouts = as_typed_fanouts(fanouts, self.dataset.edge_types)
         else:
-            self.fanouts = as_fanouts(fanouts)
-            hops = [self.fanouts]
-            _check_hops(hops)
-        self.sampling = Sampling(**options)
+            self._fanouts = {EDGES: as_fanouts(fanouts)}
+        self.sampling = Sampling(**options) if sampling is None else sampling
         if self.dataset.is_typed and self.sampling.subgraph_type == "induced":
             raise ValueError(
                 "subgraph_type='induced' is available for graphs without types only: leave it out"
             )
         edges = self.dataset.edges.values()
-        self._graphs = [each.graph for each in edges]
+        self._graphs = [store.graph for store in edges]
         self._untimed = [False] * len(self._graphs)
         self._samplings = [self._sampling_of(graph) for graph in self._graphs]
-        if self.sampling.weighted and not any(each.weighted for each in self._samplings):
+        if self.sampling.weighted and not any(drawn.weighted for drawn in self._samplings):
             raise ValueError(
                 f"weighted=True needs weights, and no edge type has them: "
                 f"{self.dataset.edge_types}; build the dataset with weights, or leave weighted out"
@@ -299,15 +254,15 @@ class NeighborSampler:
         self.num_threads = as_threads(num_threads)
         numbers = {name: i for i, name in enumerate(self.dataset.nodes)}
         self._ends = np.array(
-            [[numbers[each.owner.node_type], numbers[each.neighbor.node_type]] for each in edges]
+            [[numbers[s.owner.node_type], numbers[s.neighbor.node_type]] for s in edges]
         )
         counts = [nodes.num_nodes for nodes in self.dataset.nodes.values()]
         self._num_nodes = np.array(counts, np.int64)
-        self._num_hops = len(hops[0])
-        self._hops = np.array([each or [0] for each in hops], np.int64)
+        self._num_hops = max(map(len, self._fanouts.values()), default=0)
+        self._hops = np.array([hops or [0] for hops in self._fanouts.values()], np.int64)
         self._idle: deque[_core.Batch] = deque()  # working memory; each running call has its own
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**vars(self), "_idle": deque()}
 
     def _sampling_of(self, graph: Graph) -> Sampling:
@@ -320,11 +275,11 @@ class NeighborSampler:
         return self.sampling
 
     @property
-    def fanout_options(self) -> Any:
+    def fanout_options(self) -> list[int] | dict[str, list[int]]:
         """The fanouts in plain values: a list, or lists by edge type."""
-        if isinstance(self.fanouts, list):
-            return list(self.fanouts)
-        return {"__".join(kind): list(each) for kind, each in self.fanouts.items()}
+        if not self.dataset.is_typed:
+            return list(self._fanouts[EDGES])
+        return {"__".join(kind): list(hops) for kind, hops in self._fanouts.items()}
 
     def sample(
         self,
@@ -366,58 +321,62 @@ class NeighborSampler:
         FormatError
             If a file is corrupt.
         """
-        how: Any = {"epoch": epoch, "batch": batch, "readahead": readahead}
-        if self.dataset.is_typed:
-            return self.sample_types(seeds, seed_time=seed_time, **how)
-        times = None if seed_time is None else {NODES: seed_time}
-        return self.sample_types({NODES: seeds}, seed_time=times, **how).untyped()
+        if not self.dataset.is_typed:
+            seeds = {NODES: seeds}
+            seed_time = None if seed_time is None else {NODES: seed_time}
+        self._check_types(seeds, "seeds")
+        ids = {
+            name: as_ids(seeds[name], store.num_nodes, _named("seeds", name))
+            for name, store in self.dataset.nodes.items()
+            if name in seeds
+        }
+        self.check_times(seed_time, "seed_time")
+        sampled = self.sample_types(
+            ids,
+            seed_time=None if seed_time is None else self._as_times(seed_time, ids),
+            epoch=as_count(epoch, "epoch", 0),
+            batch=as_count(batch, "batch", 0),
+            readahead=readahead,
+        )
+        return sampled if self.dataset.is_typed else sampled.untyped()
 
     def sample_types(
         self,
-        seeds: Mapping[str, Any],
+        seeds: Mapping[str, IdArray],
         *,
-        seed_time: Mapping[str, Any] | None = None,
+        seed_time: Mapping[str, IdArray] | None = None,
         epoch: int = 0,
         batch: int = 0,
         readahead: Sequence[HopReadAhead | None] | None = None,
     ) -> TypedSubgraph:
-        """`sample`, by node type also without types."""
-        self._check_types(seeds, "seeds")
-        nodes = self.dataset.nodes
-        ids = {
-            name: as_ids(seeds[name], store.num_nodes, _named("seeds", name))
-            for name, store in nodes.items()
-            if name in seeds
-        }
-        self.check_times(seed_time, "seed_time")
-        times = None if seed_time is None else self._as_times(seed_time, ids)
-        epoch, batch = as_count(epoch, "epoch", 0), as_count(batch, "batch", 0)
+        """`sample`, by node type also without types, of seeds and times that were checked."""
         for graph in self._graphs:
             graph.mapping.check_size()  # tables of ids are read before the core checks
-        stored = {name: nodes[name].to_stored(each, self.num_threads) for name, each in ids.items()}
+        stores, threads = self.dataset.nodes, self.num_threads
+        stored = {name: stores[name].to_stored(ids, threads) for name, ids in seeds.items()}
         return self.sample_stored(
-            stored, seed_time=times, epoch=epoch, batch=batch, readahead=readahead
+            stored, seed_time=seed_time, epoch=epoch, batch=batch, readahead=readahead
         )
 
-    def check_times(self, times: Any, name: str) -> None:
+    def check_times(self, times: object, name: str) -> None:
         """Raises `ValueError` where the options exclude times of seeds, or need them."""
-        how = self.sampling
+        sampling = self.sampling
         if times is None:
             for option, without in (("strictly_before", False), ("temporal_strategy", "uniform")):
-                value = getattr(how, option)
+                value = getattr(sampling, option)
                 if value != without:
                     raise ValueError(
                         f"{option}={value!r} needs a time for each seed: give {name}, or leave "
                         f"{option} out"
                     )
-        elif how.kind is not None:
-            raise ValueError(f"{how.kind} sampling does not support times: use one of the two")
-        elif how.batch_dependency > 1:
+        elif sampling.kind is not None:
+            raise ValueError(f"{sampling.kind} sampling does not support times: use one of the two")
+        elif sampling.batch_dependency > 1:
             raise ValueError(
                 "batch_dependency excludes times: trees of other batches belong to other seeds"
             )
 
-    def _check_types(self, named: Mapping[str, Any], what: str) -> None:
+    def _check_types(self, named: object, what: str) -> None:
         node_types = self.dataset.node_types
         if not isinstance(named, Mapping):
             raise ValueError(
@@ -429,7 +388,7 @@ class NeighborSampler:
                 raise ValueError(f"{what} name {node_type!r}, but the node types are {node_types}")
 
     def _as_times(
-        self, seed_time: Mapping[str, Any], ids: Mapping[str, IdArray]
+        self, seed_time: Mapping[str, object], ids: Mapping[str, IdArray]
     ) -> dict[str, IdArray]:
         self._check_types(seed_time, "seed_time")
         if set(seed_time) != set(ids):
@@ -437,34 +396,35 @@ class NeighborSampler:
                 f"seed_time must have the node types of seeds, {list(ids)}, not {list(seed_time)}"
             )
         return {
-            name: as_times(seed_time[name], len(each), _named("seed_time", name))
-            for name, each in ids.items()
+            name: as_times(seed_time[name], len(seeds), _named("seed_time", name))
+            for name, seeds in ids.items()
         }
 
     def sample_stored(
         self,
-        stored: Mapping[str, IdArray],
+        seeds: Mapping[str, IdArray],
         *,
         seed_time: Mapping[str, IdArray] | None = None,
-        epoch: int,
-        batch: int,
+        epoch: int = 0,
+        batch: int = 0,
         readahead: Sequence[HopReadAhead | None] | None = None,
     ) -> TypedSubgraph:
         """As `sample_types`, with the stored ids of the seeds, which must be in range."""
-        nodes, until, timed = self.dataset.nodes, None, self._untimed
+        stores, edges, graphs = self.dataset.nodes, self.dataset.edges, self._graphs
+        until, timed = None, self._untimed
         if seed_time is not None:
             timed = self._timed()
-            until = np.concatenate([seed_time.get(name, _NOTHING) for name in nodes])
+            until = np.concatenate([seed_time.get(name, _NOTHING) for name in stores])
         try:  # threads may share a sampler
             worker = self._idle.pop()
         except IndexError:
             worker = _core.Batch()
         try:
-            sampled = worker.sample(
-                [graph._csr for graph in self._graphs],
+            nodes, edge_index, positions, trees, num_nodes, num_edges, missed = worker.sample(
+                [graph._csr for graph in graphs],
                 self._ends,
                 self._num_nodes,
-                [stored.get(name, _NOTHING) for name in nodes],
+                [seeds.get(name, _NOTHING) for name in stores],
                 self._hops,
                 self._samplings,
                 timed,
@@ -473,10 +433,27 @@ class NeighborSampler:
                 readahead,
             )
         except (MemoryError, FormatError) as error:
-            raise self._explained(error, stored) from None
+            raise self._explained(error, seeds) from None
         finally:
             self._idle.append(worker)
-        return self._as_subgraph(*sampled)
+        threads, hops = self.num_threads, self._num_hops
+        edge_counts = None
+        if self.sampling.subgraph_type != "induced":
+            edge_counts = {kind: n[:hops] for kind, n in zip(edges, num_edges, strict=True)}
+        return TypedSubgraph(
+            n_id={n: stores[n].to_user(ids, threads) for n, ids in zip(stores, nodes, strict=True)},
+            stored_id=dict(zip(stores, nodes, strict=True)),
+            edge_index=dict(zip(edges, edge_index, strict=True)),
+            positions=dict(zip(edges, positions, strict=True)),
+            e_id={
+                kind: graph._csr.edge_ids(at, threads)
+                for kind, graph, at in zip(edges, graphs, positions, strict=True)
+            },
+            num_sampled_nodes={n: c[: hops + 1] for n, c in zip(stores, num_nodes, strict=True)},
+            num_sampled_edges=edge_counts,
+            batch=None if trees is None else dict(zip(stores, trees, strict=True)),
+            pages_missed=missed,
+        )
 
     def _timed(self) -> list[bool]:
         """For which edge types the times of seeds count."""
@@ -489,120 +466,20 @@ class NeighborSampler:
             )
         return timed
 
-    def _as_subgraph(
-        self,
-        nodes: list[IdArray],
-        edge_index: list[IdArray],
-        positions: list[IdArray],
-        trees: list[IdArray] | None,
-        num_nodes: list[list[int]],
-        num_edges: list[list[int]],
-        missed: int,
-    ) -> TypedSubgraph:
-        stores, edges = self.dataset.nodes, self.dataset.edges
-        graphs, threads, hops = self._graphs, self.num_threads, self._num_hops
-        is_induced = self.sampling.subgraph_type == "induced"
-        return TypedSubgraph(
-            n_id={n: stores[n].to_user(ids, threads) for n, ids in zip(stores, nodes, strict=True)},
-            stored_id=dict(zip(stores, nodes, strict=True)),
-            edge_index=dict(zip(edges, edge_index, strict=True)),
-            positions=dict(zip(edges, positions, strict=True)),
-            e_id={
-                kind: graph._csr.edge_ids(at, threads)
-                for kind, graph, at in zip(edges, graphs, positions, strict=True)
-            },
-            num_sampled_nodes={n: c[: hops + 1] for n, c in zip(stores, num_nodes, strict=True)},
-            num_sampled_edges=None
-            if is_induced
-            else {kind: counts[:hops] for kind, counts in zip(edges, num_edges, strict=True)},
-            batch=None if trees is None else dict(zip(stores, trees, strict=True)),
-            pages_missed=missed,
-        )
-
     def _explained(
-        self, error: MemoryError | FormatError, stored: Mapping[str, IdArray]
+        self, error: MemoryError | FormatError, seeds: Mapping[str, IdArray]
     ) -> Exception:
         """An error of the core that says which edge type, or which fanouts, it is about."""
         if isinstance(error, MemoryError):
-            count = sum(len(ids) for ids in stored.values())
+            count = sum(len(ids) for ids in seeds.values())
             return MemoryError(
                 f"no memory for fanouts={self.fanout_options} of {count:,} seeds ({error}): "
                 f"use smaller fanouts, or fewer seeds in a batch"
             )
         edges = self.dataset.edges.items() if self.dataset.is_typed else ()
-        named = [kind for kind, each in edges if each.graph.path in str(error)]
+        named = [kind for kind, store in edges if store.graph.path in str(error)]
         return FormatError(f"edge type {named[0]}: {error}") if named else error
 
 
 def _named(what: str, node_type: str) -> str:
     return f"{what}[{node_type!r}]" if node_type else what
-
-
-def as_typed_fanouts(fanouts: Any, edge_types: Sequence[EdgeType]) -> dict[EdgeType, list[int]]:
-    """Fanouts of every edge type, one for each hop.
-
-    Parameters
-    ----------
-    fanouts : sequence of int, or mapping
-        One list for all edge types; or a list by edge type, ``("user", "rates", "movie")`` or
-        "user__rates__movie", where the list of "default" is for all edge types without one. Each
-        fanout is positive, -1 for all neighbours, or 0 for none in this hop.
-    edge_types : sequence of EdgeType
-
-    Raises
-    ------
-    ValueError
-        If a list is no list of fanouts, or has another number of hops than the others; if an edge
-        type is unknown, named twice, or missing.
-    """
-    if isinstance(fanouts, Mapping):
-        lists = _by_edge_type(fanouts, edge_types)
-    else:
-        hops = as_fanouts(fanouts)
-        lists = {edge_type: list(hops) for edge_type in edge_types}
-    counts = {len(each) for each in lists.values()}
-    if len(counts) > 1:
-        found = ", ".join(f"{'__'.join(of)}: {len(each)}" for of, each in lists.items())
-        raise ValueError(
-            f"all edge types must have fanouts for the same number of hops, not {found}: "
-            f"use 0 in a hop in which an edge type is not sampled"
-        )
-    _check_hops(lists.values())
-    return lists
-
-
-def _check_hops(lists: Iterable[Sequence[int]]) -> None:
-    if any(len(each) > _core.MOST_HOPS for each in lists):
-        raise ValueError(f"fanouts must name at most {_core.MOST_HOPS} hops")
-
-
-def _by_edge_type(
-    fanouts: Mapping[Any, Any], edge_types: Sequence[EdgeType]
-) -> dict[EdgeType, list[int]]:
-    names = {"__".join(edge_type): edge_type for edge_type in edge_types}
-    if len(names) < len(edge_types) and any(isinstance(key, str) for key in fanouts):
-        names = {}  # two edge types have one name: only tuples tell them apart
-    named: dict[EdgeType, list[int]] = {}
-    default = None
-    for key, value in fanouts.items():
-        hops = as_fanouts(value, f"fanouts[{key!r}]")
-        if isinstance(key, str) and key == "default":
-            default = hops
-            continue
-        edge_type = names.get(key) if isinstance(key, str) else key
-        if edge_type is None or edge_type not in edge_types:
-            raise ValueError(
-                f"fanouts name {key!r}, but the edge types are {list(edge_types)}: name one of "
-                f"them, or 'default' for all others"
-            )
-        if edge_type in named:
-            raise ValueError(f"fanouts name the edge type {edge_type} twice")
-        named[edge_type] = hops
-    missing = [edge_type for edge_type in edge_types if edge_type not in named]
-    if missing and default is None:
-        raise ValueError(
-            f"fanouts lack the edge types {missing}: name them, or add an entry 'default' for all "
-            f"others, such as 'default': {[0] * len(next(iter(named.values()), [0]))} to sample "
-            f"none of them"
-        )
-    return {edge_type: list(named.get(edge_type, default or [])) for edge_type in edge_types}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+import numpy.typing as npt
 
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
@@ -36,10 +35,11 @@ def is_symmetric(graph: Graph) -> bool:
     total = np.uint64(0)
     for begin in range(0, graph.num_edges, _CHUNK):
         places = np.arange(begin, min(begin + _CHUNK, graph.num_edges))
-        owner: Any = (np.searchsorted(indptr, places, "right") - 1).astype(np.uint64)
+        owner = (np.searchsorted(indptr, places, "right") - 1).astype(np.uint64)
         other = indices[places].astype(np.uint64)
-        word: Any = np.minimum(owner, other) * np.uint64(0x9E3779B97F4A7C15)
-        word ^= (word >> np.uint64(29)) + np.maximum(owner, other) * np.uint64(0xBF58476D1CE4E5B9)
+        word: npt.NDArray[np.uint64] = np.minimum(owner, other) * np.uint64(0x9E3779B97F4A7C15)
+        mixed: npt.NDArray[np.uint64] = np.maximum(owner, other) * np.uint64(0xBF58476D1CE4E5B9)
+        word ^= (word >> np.uint64(29)) + mixed
         word *= np.uint64(0x94D049BB133111EB) + (word >> np.uint64(31))
         total += word[owner < other].sum() - word[owner > other].sum()
     return bool(total == 0)

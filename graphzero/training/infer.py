@@ -26,8 +26,10 @@ from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.user_input import IdArray
 from graphzero.io.prefetch import Prefetch
-from graphzero.loader.epochs import Progress
+from graphzero.loader.arguments import Batching
 from graphzero.loader.mini_batch import Collate, MiniBatch, SampledBatch, TypedMiniBatch
+from graphzero.loader.ranks import Ranks
+from graphzero.loader.states import WorkerProgress
 from graphzero.sampling.order import Share
 from graphzero.sampling.sampler import NeighborSampler
 from graphzero.store.atomic import replace_file, sync_folder
@@ -373,8 +375,14 @@ class OneLayer:
         stores = [nodes.attributes["x"] for nodes in view.nodes.values() if "x" in nodes.attributes]
         self._width = max((store.feature_dim for store in stores), default=1)
         self._most = self._fitting(self._width)
-        is_float = bool(stores) and all(store.dtype.kind in "fV" for store in stores)
-        self._feature_dtype = "float32" if is_float else None
+        are_floats = bool(stores) and all(store.dtype.kind in "fV" for store in stores)
+        limit = options.limit
+        self._batching = Batching(
+            ranks=Ranks(distributed=False),
+            prefetch=Prefetch(memory_limit=None if limit is None else limit - limit // _SHARE),
+            gather=options.gather,
+            feature_dtype=np.dtype(np.float32) if are_floats else None,
+        )
         self._collate = Collate(view)
 
     def _fitting(self, width: int) -> int:
@@ -413,7 +421,7 @@ class OneLayer:
     def rows(self, ranges: Sequence[NodeRange]) -> Generator[Rows | None, None, None]:
         """The rows of each of some ranges of nodes; None if the layer has none for this type."""
         batches = self._batches([nodes for nodes in ranges if nodes.size <= self._most])
-        with closing(batches.iterate(Progress(0, 0, 0, Share()))) as iterator:
+        with closing(batches.iterate(WorkerProgress(0, 0, 0, Share()))) as iterator:
             for nodes in ranges:
                 if nodes.size <= self._most:
                     rows = self._rows_of(next(iterator))
@@ -422,15 +430,7 @@ class OneLayer:
                 yield None if rows is None else rows.float().cpu().numpy()
 
     def _batches(self, ranges: Sequence[NodeRange]) -> RangeDataset:
-        limit = self._options.limit
-        return RangeDataset(
-            self._view,
-            self._node_type,
-            ranges,
-            gather=self._options.gather,
-            feature_dtype=self._feature_dtype,
-            prefetch=Prefetch(memory_limit=None if limit is None else limit - limit // _SHARE),
-        )
+        return RangeDataset(self._view, self._node_type, ranges, self._batching)
 
     def _rows_of(self, sampled: SampledBatch) -> torch.Tensor | None:
         return self._apply(self._collate(sampled))

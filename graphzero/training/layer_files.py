@@ -19,7 +19,7 @@ import numpy.typing as npt
 from graphzero.errors import FormatError
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.nodes_and_edges import NodeStore
-from graphzero.loader.epochs import differences
+from graphzero.loader.states import differences
 from graphzero.store.atomic import write_atomically
 from graphzero.store.format import FLAG_VECTOR, Header, encode_header, layout
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from graphzero.errors import FormatError
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
 from graphzero.graph.user_input import IdArray
-from graphzero.io.prefetch import Prefetch
-from graphzero.loader.iteration import SeedDataset
+from graphzero.loader.arguments import Batching
 from graphzero.loader.mini_batch import SampledBatch
+from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.sampling.sampler import HopReadAhead, TypedSubgraph
 from graphzero.store.manifest import EdgeType
 
@@ -53,26 +53,12 @@ class RangeDataset(SeedDataset):
     translates_seeds = False
 
     def __init__(
-        self,
-        view: Dataset,
-        node_type: str,
-        ranges: Sequence[NodeRange],
-        *,
-        gather: Sequence[str],
-        feature_dtype: npt.DTypeLike | None,
-        prefetch: Prefetch,
+        self, view: Dataset, node_type: str, ranges: Sequence[NodeRange], batching: Batching
     ) -> None:
         self.node_type, self._ranges = node_type, ranges
-        super().__init__(
-            view,
-            view.nodes[node_type].num_nodes,
-            [-1],
-            batch_size=max((end - begin for begin, end, _ in ranges), default=1),
-            gather=gather,
-            feature_dtype=feature_dtype,
-            prefetch=prefetch,
-            distributed=False,
-        )
+        widest = max((end - begin for begin, end, _ in ranges), default=1)
+        batching = replace(batching, batch_size=widest)
+        super().__init__(view, view.nodes[node_type].num_nodes, [-1], batching)
 
     @property
     def num_batches(self) -> int:

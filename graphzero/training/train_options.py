@@ -7,9 +7,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphzero.graph.user_input import as_seed
+from graphzero.graph.user_input import as_fanouts, as_seed
 from graphzero.io.prefetch import Prefetch
-from graphzero.sampling.sampler import as_fanouts
 from graphzero.units import as_count
 
 

@@ -1,0 +1,221 @@
+"""Which mini-batches an epoch has: a function of the dataset, the seeds and the options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import asdict, replace
+from functools import cached_property
+from typing import Any
+
+import numpy.typing as npt
+
+from graphzero import _core
+from graphzero.graph.dataset import Dataset
+from graphzero.graph.user_input import Fanouts, IdArray, as_seed, as_times
+from graphzero.io.row_io import RowKey, RowSource, row_sources
+from graphzero.io.session import TopologyFile, topology_files
+from graphzero.loader.arguments import Batching
+from graphzero.loader.mini_batch import SampledBatch
+from graphzero.loader.states import GRAPH
+from graphzero.sampling.negatives import WeightedDraws
+from graphzero.sampling.order import batch_positions, epoch_order, num_batches
+from graphzero.sampling.sampler import HopReadAhead, NeighborSampler
+
+
+class SeedBatches:
+    """What datasets of seeds have in common: mini-batches as a function of options.
+
+    A subclass says how many seeds there are, and samples the mini-batch of some of them.
+
+    Attributes
+    ----------
+    dataset : Dataset
+    sampler : NeighborSampler
+    batching : Batching
+        The options; those that follow are among them.
+    num_seeds, batch_size : int
+    shuffle, drop_last : bool
+    prefetch : Prefetch
+    gather : tuple of str, or None
+        The attributes that mini-batches have; None for all.
+    feature_dtype : numpy.dtype or None
+    num_threads : int or None
+    input_time : (num_seeds,) int64 or None
+        The times of the seeds, in subclasses whose seeds have times.
+    queued : int
+        Mini-batches that each DataLoader worker prepares ahead: its ``prefetch_factor``.
+    """
+
+    input_time: IdArray | None = None
+    translates_seeds = True  # for each mini-batch, into the graph's stored ids
+    queued = 2
+
+    def __init__(
+        self, dataset: Dataset, num_seeds: int, fanouts: Fanouts, batching: Batching
+    ) -> None:
+        if dataset.is_typed and dataset.neighbors == "out":
+            raise ValueError(
+                "mini-batches of a typed graph need in-neighbours, along whose edges messages "
+                "flow: build the dataset with neighbors='in', or give the edge types in reverse"
+            )
+        dataset.warn_of_direction()
+        self.dataset = dataset
+        self.sampler = NeighborSampler(
+            dataset, fanouts, seed=batching.seed, num_threads=1, sampling=batching.sampling
+        )
+        self.num_seeds = num_seeds
+        batching.check_gather(dataset)
+        self.batching = batching
+        self.batch_size = batching.batch_size
+        self.shuffle = batching.shuffle
+        self.drop_last = batching.drop_last
+        self.gather = batching.gather
+        self.feature_dtype = batching.feature_dtype
+        self.prefetch = batching.prefetch
+        self.num_threads = batching.num_threads
+        self._weights: WeightedDraws | None = None
+
+    def weigh_seeds(self, weights: Any) -> None:
+        """Draws the seeds of every epoch by weight, as torch's ``WeightedRandomSampler`` does.
+
+        An epoch has as many draws as there are seeds: a seed may come several times, or not at all.
+
+        Raises
+        ------
+        ValueError
+            If there is not one for each seed, if one is negative or not finite, or if all are 0.
+        """
+        self._weights = WeightedDraws(weights, self.num_seeds, "seed_weights", "seeds")
+
+    def take_times(self, name: str, times: Any) -> None:
+        """Gives the seeds times, by which they are sampled; `name` is what users call them.
+
+        Raises
+        ------
+        ValueError
+            If there are none and an option needs them; if the graph or the seeds do not have them.
+        """
+        self.sampler.check_times(times, name)
+        if times is None:
+            return
+        graphs = [edges.graph for edges in self.dataset.edges.values()]
+        for graph in [graph for graph in graphs if graph.times is not None] or graphs[:1]:
+            graph._csr.require_time_order()
+        self.input_time = as_times(times, self.num_seeds, name).copy()
+
+    def reseed(self, seed: int) -> None:
+        """Changes the seed; in a copy of the sampler, which iterations may be using."""
+        self.sampler = copy(self.sampler)
+        self.sampler.seed = as_seed(seed)
+        for cached in ("options", "state_options"):
+            self.__dict__.pop(cached, None)
+
+    def sample(
+        self,
+        positions: IdArray,
+        *,
+        epoch: int,
+        batch: int,
+        readahead: Sequence[HopReadAhead] | None = None,
+    ) -> SampledBatch:
+        """The mini-batch of the seeds at some positions, without rows; called in any thread.
+
+        `readahead` is that of each file of `topology`.
+        """
+        raise NotImplementedError
+
+    def seed_options(self) -> dict[str, Any]:
+        """What distinguishes the seeds from others, in plain numbers and strings."""
+        raise NotImplementedError
+
+    def with_rows(self, sampled: SampledBatch, num_threads: int) -> SampledBatch:
+        """A mini-batch outside of an iteration, with its rows, gathered from the mapped files."""
+        rows: dict[RowKey, npt.NDArray[Any]] = {}
+        for name, source in self.row_sources(0).items():
+            wanted = source.rows_of(0, sampled.by_type)
+            dtype = self.feature_dtype if source.is_converted else None
+            rows[name] = source.store.gather_stored(wanted, None, num_threads, dtype=dtype)
+        return replace(sampled, rows=rows)
+
+    def sampled_epoch(self, epoch: int) -> int:
+        """The epoch whose order and draws an epoch has: itself, unless a subclass repeats some."""
+        return epoch
+
+    def row_sources(self, epoch: int) -> dict[RowKey, RowSource]:
+        """Where the rows of an epoch's mini-batches are found, by the names of attributes."""
+        del epoch
+        sources = row_sources(self.dataset)
+        if self.gather is None:
+            return sources
+        return {key: source for key, source in sources.items() if _name(key) in self.gather}
+
+    @property
+    def mappings(self) -> list[_core.Mapping]:
+        """A mapping of every file that is sampled or read: the dataset's, and those of a pack."""
+        mappings = {mapping.path: mapping for mapping in self.dataset.mappings}
+        for source in self.row_sources(0).values():
+            mappings.setdefault(source.store.mapping.path, source.store.mapping)
+        return list(mappings.values())
+
+    @property
+    def num_batches(self) -> int:
+        """Mini-batches of an epoch, over all ranks."""
+        return num_batches(self.num_seeds, self.batch_size, self.drop_last)
+
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """All that the mini-batches of an epoch are a function of, in plain values."""
+        return {
+            "num_nodes": self.dataset.num_nodes,
+            "num_edges": self.dataset.num_edges,
+            "num_seeds": self.num_seeds,
+            **self.seed_options(),
+            "fanouts": self.sampler.fanout_options,
+            "batch_size": self.batch_size,
+            "shuffle": self.shuffle,
+            "drop_last": self.drop_last,
+            **asdict(self.sampler.sampling),
+            "seed": self.sampler.seed,
+            **({} if self._weights is None else {"seed_weights_crc": self._weights.crc}),
+        }
+
+    @cached_property
+    def state_options(self) -> dict[str, Any]:
+        """`options`, and a fingerprint of the graph as far as the mini-batches depend on it."""
+        prints = [
+            file.graph.fingerprint({*file.sections} - {"node_rank"})  # the inverse of node_ids
+            for file in self.topology
+        ]
+        return {**self.options, GRAPH: "-".join(prints)}
+
+    @property
+    def topology(self) -> list[TopologyFile]:
+        """What sampling reads of the graph's files."""
+        return topology_files(
+            self.dataset,
+            self.sampler.sampling,
+            timed=self.input_time is not None,
+            translates_seeds=self.translates_seeds,
+        )
+
+    def epoch_order(self, epoch: int) -> IdArray:
+        """Positions in the seed array in the order of an epoch, (num_seeds,) int64."""
+        seed = self.sampler.seed
+        if self._weights is None or self.num_seeds == 0:
+            return epoch_order(self.num_seeds, self.shuffle, seed, epoch)
+        stream = _core.stream(_core.key("shuffle", seed, epoch, 0), 0)
+        return self._weights.items(_core.draws(stream, self.num_seeds))
+
+    def positions(self, epoch: int, batch: int) -> IdArray:
+        """Positions in the seed array of one mini-batch, (batch_size,) int64."""
+        return self.positions_of(self.epoch_order(epoch), batch)
+
+    def positions_of(self, order: IdArray, batch: int) -> IdArray:
+        """`positions` in an order of the seeds."""
+        return batch_positions(order, batch, self.batch_size)
+
+
+def _name(key: RowKey) -> str:
+    """Name of an attribute, without the type."""
+    return key if isinstance(key, str) else key[1]
