@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         build,
         drop_attribute,
         from_ogb,
+        remap_edge_ids,
         reorder,
         set_attribute,
         set_split,
@@ -107,6 +108,7 @@ __all__ = [
     "pack",
     "profile",
     "publish",
+    "remap_edge_ids",
     "reorder",
     "set_attribute",
     "set_split",
@@ -118,7 +120,7 @@ _LAZY = {
     name: module
     for module, names in {
         "graphzero.api": (
-            *("append", "build", "drop_attribute", "from_ogb", "reorder"),
+            *("append", "build", "drop_attribute", "from_ogb", "remap_edge_ids", "reorder"),
             *("set_attribute", "set_split"),
         ),
         "graphzero.compat02": ("DataType", "convert_csv_to_gd", "convert_csv_to_gl"),

@@ -213,6 +213,7 @@ def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -
     OSError
         With errno and path.
     """
+    from graphzero.ingest.lists import NodeOrder
     from graphzero.ingest.options import Progress
     from graphzero.ingest.row_files import write_rows
     from graphzero.ingest.rows import ValueColumns, rows_of_table
@@ -228,5 +229,11 @@ def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -
         num_nodes = rows.count()
         if not num_nodes:
             raise ValueError(f"{source} has no records")
-        options: dict[str, Any] = {"order": None, "fill_missing": True, "progress": Progress()}
-        write_rows(target, rows, num_nodes, memory=_MEMORY // 2, **options).publish()
+        write_rows(
+            target,
+            rows,
+            NodeOrder(num_nodes),
+            fill_missing=True,
+            memory=_MEMORY // 2,
+            progress=Progress(),
+        ).publish()

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphzero as gz
-from graphzero.ingest import build_dataset, row_files, stored
+from graphzero.ingest import build_dataset, dataset_files, row_files
 from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.options import Progress, WriteOptions
 from graphzero.ingest.row_files import write_rows
@@ -117,7 +117,7 @@ def test_permutation_in_any_number_of_blocks(
     path = tmp_path_factory.mktemp("d") / "x.gd"
     rows = rows_of_array("x", values, dtype=dtype)
     how: Any = {"fill_missing": True, "memory": memory, "progress": Progress()}
-    write_rows(path, rows, num_nodes, order=NodeOrder(num_nodes, node_ids, rank), **how).publish()
+    write_rows(path, rows, NodeOrder(num_nodes, node_ids, rank), **how).publish()
     _, arrays = read_file(path)
     expected = values[node_ids] if dtype is None else round_to(values[node_ids], dtype)
     assert arrays["rows"].tobytes() == expected.tobytes()
@@ -170,7 +170,7 @@ def test_a_column_with_the_name_of_labels_is_no_feature(tmp_path: Path, name: st
 def test_a_column_that_equals_the_labels_is_no_feature(
     tmp_path: Path, order: str, ids: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored, "_PIECE_BYTES", 100)
+    monkeypatch.setattr(dataset_files, "_PIECE_BYTES", 100)
     labels = pa.table({"id": POSITIONS, "team": CLASSES})
     options: Any = {"order": order, "ids": ids}
     with pytest.raises(ValueError, match="column 'group' equals the labels in every row"):

@@ -172,6 +172,7 @@ def hold_out(
     folder: Path,
     edges: EdgeList,
     ends: tuple[str, str],
+    *,
     split: LinkSplit,
     bounds: Bounds | None,
     memory: int,

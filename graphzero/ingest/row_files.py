@@ -7,23 +7,22 @@ or go through a temporary file with a region for each block of the stored order.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from graphzero.ingest.dataset_files import StoredGraph, open_stored_graph
 from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.options import Advance, Progress
-from graphzero.ingest.rows import Rows, open_split
-from graphzero.ingest.sort import BlockFile, TempColumn, block_bytes, temp_array
+from graphzero.ingest.rows import Kind, Rows, open_split
+from graphzero.ingest.sort import Array, BlockFile, TempColumn, block_bytes, temp_array
 from graphzero.ingest.sources.table import require_whole
-from graphzero.ingest.stored import StoredGraph, open_stored_graph
 from graphzero.store.format import FLAG_VECTOR, FileWriter, Header, id_dtype, layout, sealed_file
 from graphzero.units import refuse_mask
 
-Array = npt.NDArray[Any]
 # From positions in the edge list to those of stored edges, in some memory, for a split of a name.
 Remap = Callable[[TempColumn, int, str], TempColumn]
 _PICK_BYTES = 4 << 20  # of rows that are picked in one step
@@ -31,7 +30,7 @@ _PAIR_BYTES = 80  # of a key and a position while a block is sorted: both, permu
 _CHUNK = 1 << 20
 
 
-def rows_layout(rows: Rows, num_rows: int, *, with_rank: bool) -> Header:
+def rows_layout(rows: Rows, num_rows: int, with_rank: bool = False) -> Header:
     """Header of the file, without the checksums."""
     arrays: list[tuple[str, npt.DTypeLike, int]] = [("rows", rows.dtype, num_rows * rows.width)]
     if with_rank:
@@ -40,6 +39,12 @@ def rows_layout(rows: Rows, num_rows: int, *, with_rank: bool) -> Header:
         arrays.append(("row_shape", "<i8", len(rows.row_shape)))
     flags = FLAG_VECTOR if rows.vector else 0
     return layout("features", arrays, num_nodes=num_rows, width=rows.width, flags=flags)
+
+
+def vector_layout(count: int, dtype: npt.DTypeLike, *sections: str) -> Header:
+    """Header of a file of vectors of one length and dtype."""
+    arrays = [(name, dtype, count) for name in sections]
+    return layout("features", arrays, num_nodes=count, width=1, flags=FLAG_VECTOR)
 
 
 def _block_rows(rows: Rows, memory: int) -> int:
@@ -54,7 +59,7 @@ class _Placement(BlockFile):
     def __init__(self, folder: Path, rows: Rows, num_rows: int, memory: int) -> None:
         self._num_rows = num_rows
         block = max(1, min(num_rows, _block_rows(rows, memory)))
-        super().__init__(folder, num_rows, block, rows.dtype, rows.width)
+        super().__init__(folder, num_rows, block, rows.dtype, width=rows.width)
 
     def blocks(self) -> Iterator[Array]:
         """All rows in the stored order; zeros where none came."""
@@ -66,23 +71,26 @@ class _Placement(BlockFile):
             yield out
 
 
-def _write(
+def write_blocks(
     path: Path,
     rows: Rows,
-    blocks: Callable[[], Iterator[Array]],
+    blocks: Callable[[], Iterable[Array]],
+    *,
     num_rows: int,
-    order: NodeOrder | None,
+    order: NodeOrder,
     progress: Progress,
 ) -> FileWriter:
-    """Writes blocks of rows, and what else is in their file."""
-    header = rows_layout(rows, num_rows, with_rank=order is not None)
-    with sealed_file(path, header) as file:
-        found = blocks()
+    """Writes blocks of rows in the stored order, and what else is in their file.
+
+    `rows` say the dtype and the shape; of edges, `order` is that of input.
+    """
+    with sealed_file(path, rows_layout(rows, num_rows, order.node_rank is not None)) as file:
+        blocks_of_rows = blocks()
         with progress.phase(f"writing {path.stem}", num_rows) as advance:
-            for block in found:
+            for block in blocks_of_rows:
                 file.append("rows", block)
                 advance(len(block))
-        if order is not None:
+        if order.node_rank is not None:
             file.append("node_rank", order.node_rank)
         if len(rows.row_shape) > 1:
             file.append("row_shape", rows.row_shape)
@@ -113,13 +121,13 @@ def _most_passes(array: Array) -> int:
     return 1 << 10 if array.base is None else 3
 
 
-def _picked(array: Array, order: NodeOrder, block: int) -> Iterator[Array]:
-    """All rows of an array in the stored order, each block in one pass over it."""
+def _picked(array: Array, node_ids: Array, block: int) -> Iterator[Array]:
+    """All rows of an array in the order of these ids, each block in one pass over it."""
     rows = array.reshape(len(array), -1)
     step = max(1, _PICK_BYTES // max(1, rows[:1].nbytes))
     out = np.empty((min(block, len(rows)), rows.shape[1]), rows.dtype.newbyteorder("<"))
     for begin in range(0, len(rows), block):
-        ids = order.node_ids[begin : begin + block]
+        ids = node_ids[begin : begin + block]
         by_id = np.argsort(ids)  # a file is read from its beginning to its end
         for at in range(0, len(ids), step):
             part = by_id[at : at + step]
@@ -174,9 +182,8 @@ class _Seen:
 def write_rows(
     path: Path,
     rows: Rows,
-    num_nodes: int,
+    order: NodeOrder,
     *,
-    order: NodeOrder | None,
     fill_missing: bool,
     memory: int,
     progress: Progress,
@@ -188,9 +195,7 @@ def write_rows(
     path : pathlib.Path
         Final path.
     rows : Rows
-    num_nodes : int
-    order : NodeOrder or None
-        None for input order.
+    order : NodeOrder
     fill_missing : bool
         Whether nodes without a row get zeros, with a warning; else they are an error.
     memory : int
@@ -202,29 +207,34 @@ def write_rows(
     FileWriter
         Sealed, not yet published.
     """
+    num_nodes = order.num_nodes
     max_rows = max(1, _block_rows(rows, memory) // 2)
 
     def blocks() -> Iterator[Array]:
-        if order is None and rows.in_order:
+        if order.node_ids is None and rows.in_order:
             return (chunk for _, chunk in rows.chunks(max_rows))
         # Rows that are picked: with their ids and the sort of these, and copies of pieces.
         row_bytes = rows.width * rows.dtype.itemsize + 32
         block = max(1, max(memory - 4 * _PICK_BYTES, memory // 2) // row_bytes)
         array = rows.array
-        if order is not None and array is not None and num_nodes <= block * _most_passes(array):
-            return _picked(array, order, block)
+        if (
+            order.node_ids is not None
+            and array is not None
+            and num_nodes <= block * _most_passes(array)
+        ):
+            return _picked(array, order.node_ids, block)
         placement = _Placement(path.parent, rows, num_nodes, memory)
         seen = None if rows.in_order else _Seen(path.parent, rows, num_nodes, memory)
         with progress.phase(f"reading {path.stem}", num_nodes) as advance:
             for ids, part in _pieces(rows, max_rows, advance):
                 if seen is not None:
                     seen.add(ids)
-                placement.add(ids if order is None else order.node_rank[ids], part)
+                placement.add(order.to_stored(ids), part)
         if seen is not None:
             seen.check_missing(fill_missing)
         return placement.blocks()
 
-    return _write(path, rows, blocks, num_nodes, order, progress)
+    return write_blocks(path, rows, blocks, num_rows=num_nodes, order=order, progress=progress)
 
 
 # Attributes of edges
@@ -234,7 +244,7 @@ class _Positions:
     """Positions in the lists, by ascending key; keys may repeat `most` times."""
 
     def __init__(
-        self, folder: Path, num_keys: int, most: int, dtype: np.dtype[Any], memory: int
+        self, folder: Path, num_keys: int, most: int, dtype: np.dtype[np.generic], memory: int
     ) -> None:
         self.block = max(1, min(num_keys, memory // (most * _PAIR_BYTES), 1 << 32))
         self._dtype = dtype
@@ -282,12 +292,13 @@ def _by_edge(graph: StoredGraph, folder: Path, memory: int) -> _Positions:
 def _from_stored(earlier: StoredGraph, graph: StoredGraph, folder: Path, memory: int) -> _Positions:
     """The new position of each stored edge of a graph that has the same edges in other lists."""
     count = earlier.header.width
-    found = _Positions(folder, count, 1, id_dtype(max(1, count)), memory)
+    positions = _Positions(folder, count, 1, id_dtype(max(1, count)), memory)
     num_edges = earlier.header.num_input_edges
-    before, after = (_by_edge(one, folder, memory) for one in (earlier, graph))
-    for old, new in zip(before.pieces(0, num_edges), after.pieces(0, num_edges), strict=True):
-        found.add(old[3].astype(np.int64), new[3])
-    return found
+    before = _by_edge(earlier, folder, memory).pieces(0, num_edges)
+    after = _by_edge(graph, folder, memory).pieces(0, num_edges)
+    for (*_, old), (*_, new) in zip(before, after, strict=True):
+        positions.add(old.astype(np.int64), new)
+    return positions
 
 
 def write_edge_rows(
@@ -354,13 +365,14 @@ def write_edge_rows(
             )
         return placement.blocks()
 
-    return _write(path, rows, blocks, num_stored, None, progress)
+    order = NodeOrder(num_stored)  # of edges, as they come
+    return write_blocks(path, rows, blocks, num_rows=num_stored, order=order, progress=progress)
 
 
 # Splits
 
 
-def _split_ids(value: Any, split: str, name: str, count: int, of: str) -> Iterator[Array]:
+def _split_ids(value: Any, split: str, name: str, count: int, of: Kind) -> Iterator[Array]:
     held = "node ids" if of == "node" else "positions in the edge list"
     rows = open_split(value, split, name, held)
     shown = split if rows.name == split else f"{split} ({rows.name})"
@@ -383,7 +395,7 @@ def write_split(
     count: int,
     *,
     memory: int,
-    of: Literal["node", "edge"] = "node",
+    of: Kind = "node",
     remap: Remap | None = None,
 ) -> FileWriter:
     """Writes a split: the user's node ids, or positions in the edge list, in the user's order.
@@ -432,8 +444,7 @@ def write_split(
     if remap is not None:
         nodes = remap(nodes, memory, split)
     size = len(nodes)
-    header = layout("features", [("rows", "<i8", size)], num_nodes=size, width=1, flags=FLAG_VECTOR)
-    with sealed_file(path, header) as file:
+    with sealed_file(path, vector_layout(size, "<i8", "rows")) as file:
         for begin in range(0, size, _CHUNK):
             file.append("rows", nodes.read(begin, min(begin + _CHUNK, size)))
     return file
