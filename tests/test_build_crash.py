@@ -20,8 +20,7 @@ import small_memory
 import graphzero as gz
 from graphzero import _core
 from graphzero.graph import dataset as dataset_module
-from graphzero.ingest import Changes, build_dataset, change_dataset, reorder_dataset
-from graphzero.ingest import ordering
+from graphzero.ingest import Changes, build_dataset, change_dataset, ordering, reorder_dataset
 from graphzero.ingest.options import Progress
 from graphzero.store import atomic as disk_space
 from graphzero.store import folder
@@ -274,14 +273,6 @@ def test_what_has_no_room_is_refused_before_anything_is_written(
     assert len(events) == 2
     assert os.listdir(tmp_path / "d") == []
     gz.build(tmp_path / "d", edges, nodes={"a": {}} if typed else {}).close()
-
-
-def test_the_memory_of_a_build_is_at_least_256_megabytes(tmp_path):
-    with pytest.raises(ValueError, match="memory_limit='200MB' is too small.*at least 256MB"):
-        gz.build(tmp_path, RANDOM, memory_limit="200MB")
-    gz.build(tmp_path, RANDOM, memory_limit="256MB").close()
-    with pytest.raises(ValueError, match="memory_limit=1000000 is too small"):
-        gz.reorder(tmp_path, "input", memory_limit=1_000_000)
 
 
 # --- `gz.open` while a rebuild replaces the dataset: files of one build, or an error

@@ -24,7 +24,7 @@ from graphzero.ingest.id_map import NodeIds, learn_ids
 from graphzero.ingest.insertion import (
     NO_POSITIONS,
     NumberSection,
-    Section,
+    RowSection,
     StoredSection,
     merged_pieces,
     removed_positions,
@@ -78,28 +78,6 @@ class NewEdges:
     attributes: dict[str, Rows]
     first: int
     changes: EdgeChanges
-
-
-@dataclass
-class Additions:
-    """What joins a dataset, and what leaves it.
-
-    Attributes
-    ----------
-    nodes : dict of str to NewNodes
-        Every node type.
-    edges : dict of EdgeType to NewEdges
-        Edge types that get some.
-    removed : dict of EdgeType to (n,) int64
-        Positions in the edge list, ascending.
-    id_maps : dict of str to FileEntry
-        Tables of ids that have new ones.
-    """
-
-    nodes: dict[str, NewNodes] = field(default_factory=dict)
-    edges: dict[EdgeType, NewEdges] = field(default_factory=dict)
-    removed: dict[EdgeType, Array] = field(default_factory=dict)
-    id_maps: dict[str, FileEntry] = field(default_factory=dict)
 
 
 def by_type(value: Any, option: str, types: Mapping[_Type, object]) -> dict[_Type, Any]:
@@ -181,27 +159,38 @@ def _require_mergeable(folder: Path, table: EdgeTable) -> None:
 
 
 @dataclass
-class AdditionReader:
-    """Reads additions to a dataset.
+class Additions:
+    """What joins a dataset, and what leaves it.
 
     Attributes
     ----------
     writer : DatasetWriter
         Gets the tables of ids.
     earlier : Manifest
+    nodes : dict of str to NewNodes
+        Every node type.
+    edges : dict of EdgeType to NewEdges
+        Edge types that get some.
+    removed : dict of EdgeType to (n,) int64
+        Positions in the edge list, ascending.
+    id_maps : dict of str to FileEntry
+        Tables of ids that have new ones.
     """
 
     writer: DatasetWriter
     earlier: Manifest
+    nodes: dict[str, NewNodes] = field(default_factory=dict)
+    edges: dict[EdgeType, NewEdges] = field(default_factory=dict)
+    removed: dict[EdgeType, Array] = field(default_factory=dict)
+    id_maps: dict[str, FileEntry] = field(default_factory=dict)
     _ids: dict[str, NodeIds] = field(default_factory=dict)  # of types whose ids are mapped
-    _added: Additions = field(default_factory=Additions)
 
     def read(
         self,
         edges: Mapping[EdgeType, Any],
         nodes: Mapping[str, Any],
         removed: Mapping[EdgeType, Any],
-    ) -> Additions:
+    ) -> None:
         """Reads what the user gives, by type.
 
         Raises
@@ -209,18 +198,18 @@ class AdditionReader:
         ValueError, IndexError
             Saying what does not fit the dataset.
         """
-        folder, added = self.writer.folder, self._added
+        folder = self.writer.folder
         for edge_type, value in removed.items():
             table = self.earlier.edges[edge_type]
             with naming(edge_type):
                 _require_mergeable(folder, table)
                 require_positions(folder, table)
-                added.removed[edge_type] = removed_positions(value, table.num_input_edges)
+                self.removed[edge_type] = removed_positions(value, table.num_input_edges)
         for name, node_table in self.earlier.nodes.items():
             if (ids := stored_ids(folder, node_table)) is not None:
                 self._ids[name] = ids
             with naming(name):
-                added.nodes[name] = self._open_nodes(name, node_table, nodes.get(name, {}))
+                self.nodes[name] = self._open_nodes(name, node_table, nodes.get(name, {}))
         graph = GraphInput({}, {})
         for edge_type, content in edges.items():
             with naming(edge_type):
@@ -229,11 +218,10 @@ class AdditionReader:
             graph = self._learn_ids(graph)
         for edge_type in graph.edges:
             with naming(edge_type):
-                added.edges[edge_type] = self._read_edges(edge_type, graph)
-        for name, new in added.nodes.items():
+                self.edges[edge_type] = self._read_edges(edge_type, graph)
+        for name, new in self.nodes.items():
             if new.count is None:
                 new.count = self._count_by_edges(name, new.num_stored)
-        return added
 
     # Nodes
 
@@ -273,7 +261,7 @@ class AdditionReader:
     def _count_by_edges(self, name: str, num_stored: int) -> int:
         """How many nodes of a type there are, if new edges say so."""
         count = num_references = num_stored
-        for edge_type, new in self._added.edges.items():
+        for edge_type, new in self.edges.items():
             for end, largest in zip(edge_type[::2], new.edges.max_ids, strict=True):
                 if end == name:
                     count, num_references = max(count, largest + 1), num_references + len(new.edges)
@@ -321,7 +309,7 @@ class AdditionReader:
         return replace(source, attributes=attributes)
 
     def _read_edges(self, edge_type: EdgeType, graph: GraphInput) -> NewEdges:
-        source, options, nodes = graph.edges[edge_type], self.writer.options, self._added.nodes
+        source, options, nodes = graph.edges[edge_type], self.writer.options, self.nodes
         start, end = graph.ends(edge_type)
         edges = read_edges(
             source.edges,
@@ -331,7 +319,7 @@ class AdditionReader:
             progress=options.progress,
         )
         first = self.earlier.edges[edge_type].num_input_edges
-        first -= len(self._added.removed.get(edge_type, NO_POSITIONS))
+        first -= len(self.removed.get(edge_type, NO_POSITIONS))
 
         def positions(begin: int, end: int) -> Array:
             return np.arange(first + begin, first + end)
@@ -352,7 +340,7 @@ class AdditionReader:
 
     def _learn_ids(self, graph: GraphInput) -> GraphInput:
         """Adds new ids to the tables; the input with nodes in place of the user's ids."""
-        nodes, options, layout = self._added.nodes, self.writer.options, self.earlier.layout
+        nodes, options, layout = self.nodes, self.writer.options, self.earlier.layout
         for name, new in nodes.items():
             graph.nodes[name] = NodeInput(new.rows, {}, None)
             self._ids[name].why_unknown = "nodes= gives the attributes of new ones"
@@ -371,7 +359,7 @@ class AdditionReader:
                 with IdTable(temporary.staged_path) as new_ids:
                     if len(new_ids):
                         entry = self._extend_ids(paths[name], self._ids[name], new_ids)
-                        self._added.id_maps[name] = entry
+                        self.id_maps[name] = entry
             finally:
                 temporary.discard()
         graph = graph_input.with_nodes(graph, self._ids)
@@ -400,7 +388,7 @@ class AdditionReader:
             if ids.is_text:
                 file.append(TEXT, new_ids.text)
             if by_id:
-                nodes: Section = NumberSection(len(table))
+                nodes: RowSection = NumberSection(len(table))
                 if table.by_id is not None:
                     nodes = StoredSection(stored, header, BY_ID)
                 new_nodes: Sequence[int] = range(len(table), count)

@@ -13,32 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from graphzero.ingest import lists, sort
-from graphzero.ingest.additions import AdditionReader, Additions, by_type
-from graphzero.ingest.dataset_files import (
-    StoredGraph,
-    list_ends,
-    open_stored_array,
-    open_stored_graph,
-    open_stored_rows,
-    open_stored_split,
-    stored_orders,
-)
+from graphzero.ingest import dataset_files, insertion, lists, sort
+from graphzero.ingest.additions import Additions, by_type
 from graphzero.ingest.edges import ReadColumn
 from graphzero.ingest.graph_input import naming
-from graphzero.ingest.insertion import (
-    NO_POSITIONS,
-    Insertion,
-    NewRows,
-    PickedRows,
-    StoredSection,
-    entries_of,
-    merged_pieces,
-    positions_after,
-    sorted_insertion,
-    verify_sections,
-    write_merged_lists,
-)
 from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.options import Progress, WriteOptions
 from graphzero.ingest.row_files import write_blocks
@@ -78,7 +56,8 @@ def append_dataset(
         removed = by_type(remove_edges, "remove_edges", earlier.edges)
         if not (new_edges or new_nodes or removed):
             raise ValueError("there is nothing to append: give edges=, nodes= or both")
-        added = AdditionReader(writer, earlier).read(new_edges, new_nodes, removed)
+        added = Additions(writer, earlier)
+        added.read(new_edges, new_nodes, removed)
         writer.commit(_Append(writer, earlier, added).write())
 
 
@@ -118,7 +97,7 @@ class _Append:
     def write(self) -> Manifest:
         """The new manifest."""
         earlier = self.earlier
-        self.before = stored_orders(self.writer.folder, earlier)
+        self.before = dataset_files.stored_orders(self.writer.folder, earlier)
         self.after = {name: self._extended(name, order) for name, order in self.before.items()}
         tables, out_graph = dict(earlier.edges), earlier.out_graph
         for edge_type, table in earlier.edges.items():
@@ -173,7 +152,7 @@ class _Append:
                 layout.node_rows(name, attribute),
                 entry,
                 self._spooled_nodes(name, attribute),
-                Insertion(places),
+                insertion.EntryChanges(places),
                 order,
             )
         num_classes = table.num_classes
@@ -183,10 +162,10 @@ class _Append:
         if visits is not None:
             zeros = np.zeros((added, 1), np.uint32)
             path = layout.of_nodes(name, "visits")
-            visits = self._rows(path, visits, zeros, Insertion(places), order)
+            visits = self._rows(path, visits, zeros, insertion.EntryChanges(places), order)
         if table.ids is not None:
             ids = table.ids.resolve(self.writer.folder)
-            verify_sections(ids, read_header(ids), "rows", "node_rank")
+            insertion.verify_sections(ids, read_header(ids), "rows", "node_rank")
         return replace(
             table,
             num_nodes=order.num_nodes,
@@ -209,37 +188,41 @@ class _Append:
         )
 
     def _rows(
-        self, name: str, entry: FileEntry, new: NewRows, insertion: Insertion, order: NodeOrder
+        self,
+        name: str,
+        entry: FileEntry,
+        new: insertion.NewRows,
+        entries: insertion.EntryChanges,
+        order: NodeOrder,
     ) -> FileEntry:
         """A file of rows with new ones among them."""
         path = entry.resolve(self.writer.folder)
         header = read_header(path)
-        verify_sections(path, header, "node_rank", "row_shape")
+        insertion.verify_sections(path, header, "node_rank", "row_shape")
 
         def blocks() -> Iterator[Array]:
-            section = StoredSection(path, header, "rows", width=header.width)
-            for (piece,) in merged_pieces([section], [new], insertion.places, insertion.removed):
+            section = insertion.StoredSection(path, header, "rows", width=header.width)
+            for (piece,) in insertion.merged_pieces(
+                [section], [new], entries.places, entries.removed
+            ):
                 yield piece
 
-        file = write_blocks(
-            self.writer.folder / name,
-            open_stored_array(path, header.num_nodes),
-            blocks,
-            num_rows=header.num_nodes + insertion.num_added,
-            order=order,
-            progress=self.writer.options.progress,
+        stored, progress = (
+            dataset_files.open_stored_array(path, header.num_nodes),
+            self.writer.options.progress,
         )
+        file = write_blocks(self.writer.folder / name, stored, blocks, order, progress)
         return self.writer.add(file)
 
     # Edges
 
     def _edges(self, edge_type: EdgeType, table: EdgeTable) -> EdgeTable:
         earlier, layout = self.earlier, self.earlier.layout
-        graph, insertion, header = self._graph(
+        graph, entries, header = self._graph(
             edge_type, table.graph, layout.graph(edge_type), incoming=earlier.incoming
         )
         new = self.added.edges.get(edge_type)
-        removed = self.added.removed.get(edge_type, NO_POSITIONS)
+        removed = self.added.removed.get(edge_type, insertion.NO_POSITIONS)
         if new is None and edge_type not in self.added.removed:  # only its nodes are more
             return replace(table, graph=graph)
         ordered = self._ordered(table.num_ordered_edges, table.num_input_edges)
@@ -247,7 +230,7 @@ class _Append:
             ordered -= int(np.searchsorted(removed, ordered))
         attributes, splits = {}, dict(table.splits)
         for attribute, entry in table.attributes.items():
-            rows: NewRows = NO_POSITIONS
+            rows: insertion.NewRows = insertion.NO_POSITIONS
             if new is not None:
                 array = _spooled(
                     new.attributes[attribute],
@@ -256,15 +239,14 @@ class _Append:
                     0,
                     self.writer.options.rows_memory // 4,
                 )
-                rows = PickedRows(array, insertion.columns["edge_ids"], new.first)
-            attributes[attribute] = self._rows(
-                layout.edge_rows(edge_type, attribute), entry, rows, insertion, NodeOrder(0)
-            )
+                rows = insertion.PickedRows(array, entries.columns["edge_ids"], new.first)
+            name, order = layout.edge_rows(edge_type, attribute), NodeOrder(header.width)
+            attributes[attribute] = self._rows(name, entry, rows, entries, order)
         if edge_type in self.added.removed:
             moved = {}
             for name, entry in table.splits.items():
-                positions = open_stored_split(entry.resolve(self.writer.folder))
-                positions = positions_after(removed, positions)
+                positions = dataset_files.open_stored_split(entry.resolve(self.writer.folder))
+                positions = insertion.positions_after(removed, positions)
                 moved[name] = positions[positions >= 0]
             splits = self.writer.splits(edge_type, moved, header.num_input_edges)
         return replace(
@@ -275,11 +257,11 @@ class _Append:
             num_edges=header.width,
             num_input_edges=header.num_input_edges,
             num_ordered_edges=ordered,
-            changes=self._changes(edge_type, table.changes, insertion),
+            changes=self._changes(edge_type, table.changes, entries),
         )
 
     def _changes(
-        self, edge_type: EdgeType, changes: EdgeChanges | None, insertion: Insertion
+        self, edge_type: EdgeType, changes: EdgeChanges | None, entries: insertion.EntryChanges
     ) -> EdgeChanges | None:
         """What was done to the edges of a type, with those that are new and without others."""
         new = self.added.edges.get(edge_type)
@@ -288,27 +270,27 @@ class _Append:
             return None
         merged, dropped = changes.num_merged, changes.num_self_loops_dropped
         if merged is not None:
-            merged += (more.num_merged or 0) + insertion.num_merged
+            merged += (more.num_merged or 0) + entries.num_merged
         if dropped is not None:
             dropped += more.num_self_loops_dropped or 0
             # Of the edges that leave, those were dropped that are not stored.
-            dropped -= len(self.added.removed.get(edge_type, NO_POSITIONS))
-            dropped += len(insertion.removed) // (1 if self.earlier.directed else 2)
+            dropped -= len(self.added.removed.get(edge_type, insertion.NO_POSITIONS))
+            dropped += len(entries.removed) // (1 if self.earlier.directed else 2)
         return replace(changes, num_merged=merged, num_self_loops_dropped=dropped)
 
     def _graph(
         self, edge_type: EdgeType, entry: FileEntry, name: str, *, incoming: bool
-    ) -> tuple[FileEntry, Insertion, Header]:
+    ) -> tuple[FileEntry, insertion.EntryChanges, Header]:
         """Writes the lists of an edge type with the entries of new edges; returns these, too."""
         folder, options = self.writer.folder, self.writer.options
-        owner, neighbor = list_ends(edge_type, incoming)
-        graph = open_stored_graph(
+        owner, neighbor = dataset_files.list_ends(edge_type, incoming)
+        graph = dataset_files.open_stored_graph(
             entry.resolve(folder), (self.before[owner], self.before[neighbor])
         )
         order, neighbors = self.after[owner], self.after[neighbor]
-        removed = self.added.removed.get(edge_type, NO_POSITIONS)
-        insertion = self._insertion(edge_type, graph, incoming)
-        insertion.removed = entries_of(graph, removed)
+        removed = self.added.removed.get(edge_type, insertion.NO_POSITIONS)
+        entries = self._entry_changes(edge_type, graph, incoming)
+        entries.removed, entries.removed_edges = insertion.entries_of(graph, removed), removed
         num_edges, new = (
             graph.header.num_input_edges - len(removed),
             self.added.edges.get(edge_type),
@@ -316,10 +298,10 @@ class _Append:
         if new is not None:
             num_edges += new.edges.num_records
             if new.changes.num_merged is not None:
-                insertion = insertion.without_stored(graph)
+                entries = entries.without_stored(graph)
         stored = graph.edges()
         columns = {
-            column: ReadColumn(values.dtype, len(values) + insertion.num_added, values.read)
+            column: ReadColumn(values.dtype, len(values) + entries.num_added, values.read)
             for column, values in stored.columns.items()
         }
         header = lists.graph_layout(
@@ -327,43 +309,36 @@ class _Append:
             order,
             neighbors if self.earlier.is_typed else None,
         )
-        verify_sections(graph.path, graph.header, "node_ids", "node_rank")
+        insertion.verify_sections(graph.path, graph.header, "node_ids", "node_rank")
         with sealed_file(folder / name, header) as file:
-            write_merged_lists(
-                file,
-                graph,
-                insertion,
-                removed=removed,
-                order=order,
-                memory=options.sort_memory // 4,
-                progress=options.progress,
-            )
-        return self.writer.add(file), insertion, header
+            insertion.write_merged_lists(file, graph, entries, order, options)
+        return self.writer.add(file), entries, header
 
-    def _insertion(self, edge_type: EdgeType, graph: StoredGraph, incoming: bool) -> Insertion:
+    def _entry_changes(
+        self, edge_type: EdgeType, graph: dataset_files.StoredGraph, incoming: bool
+    ) -> insertion.EntryChanges:
         """The sorted entries of new edges of a type."""
         if edge_type not in self.added.edges:
-            return Insertion()
+            return insertion.EntryChanges()
         edges = replace(self.added.edges[edge_type].edges, incoming=incoming)
-        owner, neighbor = list_ends(edge_type, incoming)
+        owner, neighbor = dataset_files.list_ends(edge_type, incoming)
         table = self.earlier.edges[edge_type]
         if table.time is not None and table.time_level == "node" and graph.header.find("times"):
             edges = replace(edges, node_times=self._node_times(neighbor, table.time))
-        return sorted_insertion(
+        return insertion.sorted_entries(
             self.writer.folder,
             edges,
             self.after[owner],
             self.after[neighbor],
-            memory=self.writer.options.sort_memory // 2,
-            progress=self.writer.options.progress,
+            self.writer.options,
         )
 
     def _node_times(self, name: str, attribute: str) -> Array:
         """The time of each node that may be in the lists, by the user's ids."""
         path = self.earlier.nodes[name].attributes[attribute].resolve(self.writer.folder)
-        verify_sections(path, read_header(path), "rows")
+        insertion.verify_sections(path, read_header(path), "rows")
         before, new = self.before[name], self.added.nodes[name].rows
-        sources = [(open_stored_rows(path, before), 0)]
+        sources = [(dataset_files.open_stored_rows(path, before), 0)]
         if attribute in new:
             sources.append((new[attribute], before.num_nodes))
         memory = self.writer.options.order_memory // 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -117,15 +118,27 @@ def _read_lists(folder: Path, graph: GraphInput, options: WriteOptions) -> _Read
     return _ReadLists(lists, parts, graph_input.final_counts(graph, bounds, edges_of))
 
 
-def _write_splits(
-    writer: DatasetWriter, graph: GraphInput, read: _ReadLists
-) -> tuple[dict[str, dict[str, FileEntry]], dict[EdgeType, dict[str, FileEntry]]]:
-    """The splits of nodes and of edges, by type and by name."""
-    of_nodes: dict[str, dict[str, FileEntry]] = {}
+def _write_nodes(
+    writer: DatasetWriter, graph: GraphInput, counts: Mapping[str, int]
+) -> dict[str, NodeTable]:
+    """The nodes of each type, and their splits."""
+    tables: dict[str, NodeTable] = {}
     for name, nodes in graph.nodes.items():
         with naming(name):
-            of_nodes[name] = writer.splits(name, nodes.splits, read.num_nodes[name])
-    of_edges: dict[EdgeType, dict[str, FileEntry]] = {}
+            splits, labels = (
+                writer.splits(name, nodes.splits, counts[name]),
+                nodes.attributes.get("y"),
+            )
+            num_classes = None if labels is None else count_classes(labels)
+        tables[name] = NodeTable(counts[name], splits=splits, num_classes=num_classes)
+    return tables
+
+
+def _write_edge_splits(
+    writer: DatasetWriter, graph: GraphInput, read: _ReadLists
+) -> dict[EdgeType, dict[str, FileEntry]]:
+    """The splits of the edges of each type."""
+    entries: dict[EdgeType, dict[str, FileEntry]] = {}
     for edge_type, typed in graph.edges.items():
         prepared = read.prepared[edge_type]
         count, remap = prepared.edges.num_input_edges, prepared.merged.remap
@@ -134,8 +147,8 @@ def _write_splits(
         for name, part in read.parts.get(edge_type, {}).items():
             path = writer.folder / writer.layout.split(edge_type, name)
             splits[name] = writer.add(write_link_split(path, part))
-        of_edges[edge_type] = splits
-    return of_nodes, of_edges
+        entries[edge_type] = splits
+    return entries
 
 
 def _write_extras(writer: DatasetWriter, extras: bytes | None) -> FileEntry | None:
@@ -154,26 +167,17 @@ def _write_new(writer: DatasetWriter, graph: GraphInput, wanted: BuildOptions) -
     if wanted.maps_ids:
         graph, id_maps = _map_ids(writer, graph)
     read = _read_lists(writer.folder, graph, writer.options)
-    node_splits, edge_splits = _write_splits(writer, graph, read)
-    num_classes: dict[str, int | None] = {}
-    for name, nodes in graph.nodes.items():
-        with naming(name):
-            labels = nodes.attributes.get("y")
-            num_classes[name] = None if labels is None else count_classes(labels)
+    nodes = _write_nodes(writer, graph, read.num_nodes)
+    edge_splits = _write_edge_splits(writer, graph, read)
     extras = _write_extras(writer, wanted.extras)
     neighbors = writer.options.neighbors if wanted.directed else "both"
     files = OrderedContent(
         writer,
-        num_nodes=read.num_nodes,
+        nodes={name: replace(table, id_map=id_maps.get(name)) for name, table in nodes.items()},
+        sampled_by={edge_type: typed.sampled_by for edge_type, typed in graph.edges.items()},
         lists={edge_type: prepared.edges for edge_type, prepared in read.prepared.items()},
-        node_rows={name: nodes.attributes for name, nodes in graph.nodes.items()},
+        node_rows={name: opened.attributes for name, opened in graph.nodes.items()},
         edge_rows={edge_type: prepared.attributes for edge_type, prepared in read.prepared.items()},
-        node_times={
-            edge_type: typed.sampled_by.time
-            for edge_type, typed in graph.edges.items()
-            if typed.sampled_by.time is not None and typed.sampled_by.time_level == "node"
-        },
-        training={n: splits["train"] for n, splits in node_splits.items() if "train" in splits},
         has_out_graph=neighbors == "both" and wanted.directed,
     ).write()
     default = not writer.layout.is_typed
@@ -192,18 +196,7 @@ def _write_new(writer: DatasetWriter, graph: GraphInput, wanted: BuildOptions) -
             changes=read.prepared[edge_type].changes or None,
         )
     return Manifest(
-        nodes={
-            name: NodeTable(
-                num_nodes=read.num_nodes[name],
-                attributes=files.node_rows[name],
-                splits=node_splits[name],
-                num_classes=num_classes[name],
-                ids=files.node_ids[name],
-                visits=files.visits.get(name),
-                id_map=id_maps.get(name),
-            )
-            for name in graph.nodes
-        },
+        nodes=files.nodes,
         edges=edges,
         neighbors=neighbors,
         order=writer.options.order,
@@ -265,78 +258,52 @@ def _write_reordered(writer: DatasetWriter, earlier: Manifest) -> Manifest:
     folder, options = writer.folder, writer.options
     _verify_files(folder, earlier, options.progress)
     orders = dataset_files.stored_orders(folder, earlier)
+    node_rows: dict[str, dict[str, Rows]] = {}
+    visits: dict[str, Rows] = {}
+    for name, nodes in earlier.nodes.items():
+        node_rows[name] = {
+            attribute: dataset_files.open_stored_rows(entry.resolve(folder), orders[name])
+            for attribute, entry in nodes.attributes.items()
+        }
+        if nodes.visits is not None:
+            path = nodes.visits.resolve(folder)
+            visits[name] = dataset_files.open_stored_rows(path, orders[name])
     graphs: dict[EdgeType, dataset_files.StoredGraph] = {}
+    edge_rows: dict[EdgeType, dict[str, Rows]] = {}
     for edge_type, table in earlier.edges.items():
         owner, neighbor = dataset_files.list_ends(edge_type, earlier.incoming)
-        graphs[edge_type] = dataset_files.open_stored_graph(
+        graphs[edge_type] = graph = dataset_files.open_stored_graph(
             table.graph.resolve(folder), (orders[owner], orders[neighbor])
         )
+        edge_rows[edge_type] = {
+            attribute: dataset_files.open_stored_array(entry.resolve(folder), graph.header.width)
+            for attribute, entry in table.attributes.items()
+        }
     lists = {edge_type: graph.edges() for edge_type, graph in graphs.items()}
     turned = replace(earlier, neighbors=options.neighbors)
-    is_turned = turned.incoming != earlier.incoming
-    if is_turned:
+    if turned.incoming != earlier.incoming:
         lists[EDGES] = replace(lists[EDGES], incoming=turned.incoming)
-
-    def rows_of(name: str, entry: FileEntry) -> Rows:
-        return dataset_files.open_stored_rows(entry.resolve(folder), orders[name])
-
+    paths = {edge_type: graph.path for edge_type, graph in graphs.items()}
     files = OrderedContent(
         writer,
-        num_nodes={name: table.num_nodes for name, table in earlier.nodes.items()},
+        nodes=earlier.nodes,
+        sampled_by=earlier.edges,
         lists=lists,
-        node_rows={
-            name: {attribute: rows_of(name, entry) for attribute, entry in table.attributes.items()}
-            for name, table in earlier.nodes.items()
-        },
-        edge_rows={
-            edge_type: {
-                attribute: dataset_files.open_stored_array(
-                    entry.resolve(folder), graphs[edge_type].header.width
-                )
-                for attribute, entry in table.attributes.items()
-            }
-            for edge_type, table in earlier.edges.items()
-        },
-        node_times={
-            edge_type: table.time
-            for edge_type, table in earlier.edges.items()
-            if table.time is not None and table.time_level == "node"
-        },
-        training={
-            name: table.splits["train"]
-            for name, table in earlier.nodes.items()
-            if "train" in table.splits
-        },
+        node_rows=node_rows,
+        edge_rows=edge_rows,
         has_out_graph=options.neighbors == "both" and earlier.directed,
-        stored=StoredContent(
-            graphs={edge_type: graph.path for edge_type, graph in graphs.items()},
-            orders=orders,
-            visits={n: rows_of(n, t.visits) for n, t in earlier.nodes.items() if t.visits},
-            is_turned=is_turned,
-        ),
+        stored=StoredContent(paths, orders, visits, turned.incoming != earlier.incoming),
     ).write()
+    edges: dict[EdgeType, EdgeTable] = {}
+    for edge_type, table in earlier.edges.items():
+        graph_entry, rows_entries = files.graphs[edge_type], files.edge_rows[edge_type]
+        edges[edge_type] = replace(
+            table, graph=graph_entry, attributes=rows_entries, num_ordered_edges=None
+        )
     return replace(
-        earlier,
-        nodes={
-            name: replace(
-                table,
-                attributes=files.node_rows[name],
-                ids=files.node_ids[name],
-                visits=files.visits.get(name),
-                num_ordered_nodes=None,
-            )
-            for name, table in earlier.nodes.items()
-        },
-        edges={
-            edge_type: replace(
-                table,
-                graph=files.graphs[edge_type],
-                attributes=files.edge_rows[edge_type],
-                num_ordered_edges=None,
-            )
-            for edge_type, table in earlier.edges.items()
-        },
-        neighbors=options.neighbors,
+        turned,
+        nodes=files.nodes,
+        edges=edges,
         order=options.order,
         presampling=files.presampling or earlier.presampling,
         out_graph=files.out_graph,

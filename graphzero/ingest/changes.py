@@ -287,7 +287,7 @@ class _Change:
             self._check_name(name, "edge")
             rows = open_attribute(value, name, changes.dtype, of="edge")
             self._require_space(rows, rows_layout(rows, read_header(graph).width))
-            attributes[name] = writer.edge_rows(key, name, rows, graph)
+            attributes[name] = writer.edge_rows(writer.layout.edge_rows(key, name), rows, graph)
         if changes.splits:
             for name in changes.splits:
                 check_split_name(name)

@@ -154,7 +154,9 @@ def open_graph_input(options: BuildOptions) -> GraphInput:
                 source, rows, edge_splits[edge_type], sampled_by, wanted[edge_type]
             )
             edges[edge_type] = replace(one, link_split=link.get(edge_type))
-    check_attributes(wanted.values(), {n for one in edges.values() for n in one.merging.how})
+    check_attributes(
+        wanted.values(), {n for one in edges.values() for n in one.merging.aggregations}
+    )
     return GraphInput(nodes, edges)
 
 

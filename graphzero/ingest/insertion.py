@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,7 +23,7 @@ from graphzero.ingest import sort
 from graphzero.ingest.dataset_files import StoredGraph, map_section
 from graphzero.ingest.edges import EdgeList
 from graphzero.ingest.lists import EntryWriter, NodeOrder, payload_dtypes, sort_entries
-from graphzero.ingest.options import Progress
+from graphzero.ingest.options import WriteOptions
 from graphzero.ingest.sort import Array
 from graphzero.store.format import FileWriter, Header
 from graphzero.units import available_processors, refuse_mask
@@ -38,7 +38,7 @@ NO_POSITIONS = np.empty(0, np.int64)
 # Rows of sections
 
 
-class Section(Protocol):
+class RowSection(Protocol):
     """Rows that are read once, from the first to the last."""
 
     row_bytes: int
@@ -152,7 +152,7 @@ class PickedRows:
 
 
 def merged_pieces(
-    stored: Sequence[Section],
+    stored: Sequence[RowSection],
     new: Sequence[NewRows],
     places: Array,
     removed: Array = NO_POSITIONS,
@@ -257,7 +257,7 @@ def entries_of(graph: StoredGraph, removed: Array) -> Array:
 
 
 @dataclass
-class Insertion:
+class EntryChanges:
     """Sorted entries that join the lists of a graph, and stored ones that leave them.
 
     Attributes
@@ -269,6 +269,8 @@ class Insertion:
         "owners" and "neighbors", as stored ids, and sections of the graph file.
     removed : (r,) int64
         Stored entries, ascending.
+    removed_edges : (e,) int64
+        The positions of their edges, ascending.
     num_merged : int
         Edges that are stored already.
     """
@@ -276,6 +278,7 @@ class Insertion:
     places: Array = field(default_factory=lambda: NO_POSITIONS)
     columns: dict[str, Array] = field(default_factory=dict)
     removed: Array = field(default_factory=lambda: NO_POSITIONS)
+    removed_edges: Array = field(default_factory=lambda: NO_POSITIONS)
     num_located: int = 0
     num_merged: int = 0
 
@@ -299,7 +302,7 @@ class Insertion:
             places[part] = _places(graph, owners, neighbors)
             self.num_located = min(part.stop, len(places))
 
-    def without_stored(self, graph: StoredGraph) -> Insertion:
+    def without_stored(self, graph: StoredGraph) -> EntryChanges:
         """Those of edges that are not stored yet."""
         header = graph.header
         self.locate(graph, header.width)
@@ -320,24 +323,25 @@ class Insertion:
                     array[count:end] = array[part][~is_stored]
             count = end
         columns = {name: array[:count] for name, array in self.columns.items()}
-        return Insertion(self.places[:count], columns, self.removed, count, num_merged)
+        return replace(
+            self,
+            places=self.places[:count],
+            columns=columns,
+            num_located=count,
+            num_merged=num_merged,
+        )
 
 
-def sorted_insertion(
-    folder: Path,
-    edges: EdgeList,
-    owners: NodeOrder,
-    neighbors: NodeOrder,
-    *,
-    memory: int,
-    progress: Progress,
-) -> Insertion:
+def sorted_entries(
+    folder: Path, edges: EdgeList, owners: NodeOrder, neighbors: NodeOrder, options: WriteOptions
+) -> EntryChanges:
     """The entries of new edges, sorted, whose places are not known yet."""
+    memory = options.sort_memory // 2
     dtypes = payload_dtypes(edges)
     if "edge_ids" in dtypes:
         dtypes["edge_ids"] = np.dtype(np.int64)
     sorter = sort_entries(
-        folder, edges, owners, neighbors, dtypes=dtypes, memory=memory, progress=progress
+        folder, edges, owners, neighbors, dtypes=dtypes, memory=memory, progress=options.progress
     )
     of_entries = partial(sort.temp_array, folder, edges.num_stored, memory=memory // 8)
     places = of_entries(dtype=np.int64)
@@ -350,7 +354,7 @@ def sorted_insertion(
         for name, values in zip(dtypes, (keys >> _HALF, keys & _LOW, *payload), strict=True):
             columns[name][part] = values
         done += len(keys)
-    return Insertion(places, columns)
+    return EntryChanges(places, columns)
 
 
 def _places(graph: StoredGraph, owners: Array, neighbors: Array) -> Array:
@@ -367,46 +371,30 @@ def _places(graph: StoredGraph, owners: Array, neighbors: Array) -> Array:
 def write_merged_lists(
     file: FileWriter,
     graph: StoredGraph,
-    insertion: Insertion,
-    *,
-    removed: Array,
+    entries: EntryChanges,
     order: NodeOrder,
-    memory: int,
-    progress: Progress,
+    options: WriteOptions,
 ) -> None:
-    """Writes the lists of a graph with new entries.
-
-    Parameters
-    ----------
-    file : FileWriter
-    graph : StoredGraph
-    insertion : Insertion
-    removed : (r,) int64
-        Positions of edges that leave, ascending.
-    order : NodeOrder
-        Of the nodes that have the lists.
-    memory : int
-        Bytes.
-    progress : Progress
-    """
-    starts = _write_starts(file, graph, insertion, memory)
-    columns = {"indices": insertion.columns["neighbors"], **insertion.columns}
+    """Writes the lists of a graph with new entries; `order` is that of the nodes that have them."""
+    memory = options.sort_memory // 4
+    starts = _write_starts(file, graph, entries, memory)
+    columns = {"indices": entries.columns["neighbors"], **entries.columns}
     names = [name for name in ("indices", "edge_ids", "weights", "times") if file.header.find(name)]
-    changes = {"edge_ids": partial(positions_after, removed)}
+    changes = {"edge_ids": partial(positions_after, entries.removed_edges)}
     sections = [
         StoredSection(graph.path, graph.header, name, change=changes.get(name)) for name in names
     ]
     pieces = merged_pieces(
         sections,
         [columns[name] for name in names],
-        insertion.places,
-        insertion.removed,
-        partial(insertion.locate, graph),
+        entries.places,
+        entries.removed,
+        partial(entries.locate, graph),
     )
     writer, done = EntryWriter(file, memory), 0
     # Each piece is written in a thread while the next one is made.
     with (
-        progress.phase(f"writing {file.path.name}", file.header.width, "edges") as advance,
+        options.progress.phase(f"writing {file.path.name}", file.header.width, "edges") as advance,
         ThreadPoolExecutor(1) as thread,
     ):
         written = thread.submit(lambda: None)
@@ -421,9 +409,11 @@ def write_merged_lists(
     writer.finish(order)
 
 
-def _write_starts(file: FileWriter, graph: StoredGraph, insertion: Insertion, memory: int) -> Array:
+def _write_starts(
+    file: FileWriter, graph: StoredGraph, entries: EntryChanges, memory: int
+) -> Array:
     """Writes where each list begins, and returns it."""
-    count, owners = file.header.num_nodes + 1, insertion.columns["owners"]
+    count, owners = file.header.num_nodes + 1, entries.columns["owners"]
     starts = sort.temp_array(file.path.parent, count, np.int64, memory)
     done = 0
     for piece in StoredSection(graph.path, graph.header, "indptr").pieces():
@@ -432,7 +422,7 @@ def _write_starts(file: FileWriter, graph: StoredGraph, insertion: Insertion, me
     starts[done:] = starts[done - 1]  # of new nodes
     for begin in range(0, count, _CHUNK):
         end = min(begin + _CHUNK, count)
-        starts[begin:end] -= np.searchsorted(insertion.removed, starts[begin:end])
+        starts[begin:end] -= np.searchsorted(entries.removed, starts[begin:end])
         low, high = np.searchsorted(owners, [begin, end - 1]).tolist()
         counts = np.bincount(owners[low:high] - begin, minlength=end - begin)
         starts[begin:end] += low + np.cumsum(counts) - counts

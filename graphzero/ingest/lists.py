@@ -16,7 +16,7 @@ import numpy.typing as npt
 from graphzero._core import count_ids, edge_keys, key_neighbors, list_starts
 from graphzero.ingest import sort
 from graphzero.ingest.edges import EdgeList
-from graphzero.ingest.options import Progress
+from graphzero.ingest.options import Progress, WriteOptions
 from graphzero.ingest.rows import Rows
 from graphzero.ingest.sort import Array
 from graphzero.store.format import (
@@ -242,8 +242,7 @@ def sort_entries(
         for begin in range(0, edges.num_records, run):
             end = min(begin + run, edges.num_records)
             sorter.spill()
-            keys, values = _entries(edges, begin, end, owners, neighbors)
-            sorter.add(keys, values)
+            sorter.add(*_entries(edges, begin, end, owners, neighbors))
             advance(end - begin)
     return sorter
 
@@ -305,10 +304,8 @@ def write_graph(
     path: Path,
     edges: EdgeList,
     owners: NodeOrder,
-    neighbors: NodeOrder | None = None,
-    *,
-    memory: int,
-    progress: Progress,
+    neighbors: NodeOrder | None,
+    options: WriteOptions,
 ) -> FileWriter:
     """Sorts an edge list into a file, and frees the memory and disk space of the list.
 
@@ -319,18 +316,16 @@ def write_graph(
     edges : EdgeList
     owners : NodeOrder
         The nodes that have the lists; without `neighbors`, the file has their order.
-    neighbors : NodeOrder, optional
+    neighbors : NodeOrder or None
         Of a graph with types: the nodes that are in the lists.
-    memory : int
-        Bytes for the sort.
-    progress : Progress
+    options : WriteOptions
 
     Returns
     -------
     FileWriter
         Sealed, not yet published.
     """
-    dtypes = payload_dtypes(edges)
+    dtypes, progress, memory = payload_dtypes(edges), options.progress, options.sort_memory
     time_memory = memory // 4 if edges.has_times else 0
     with sealed_file(path, graph_layout(edges, owners, neighbors)) as file:
         writer = EntryWriter(file, time_memory)
@@ -350,10 +345,8 @@ def write_graph(
             for keys, payload in sort.sorted_pieces(sorter, size):
                 node = _write_indptr(file, keys, done, node, int(keys[-1] >> _HALF) + 1)
                 done += len(keys)
-                columns = {
-                    "indices": key_neighbors(keys),
-                    **dict(zip(dtypes, payload, strict=True)),
-                }
+                columns = dict(zip(dtypes, payload, strict=True))
+                columns = {"indices": key_neighbors(keys), **columns}
                 writer.add(columns, keys >> _HALF if writer.needs_owners else None)
                 advance(len(keys))
             _write_indptr(file, np.empty(0, np.uint64), done, node, file.header.num_nodes + 1)

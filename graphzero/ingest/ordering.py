@@ -18,7 +18,15 @@ from graphzero.ingest.rows import Rows, rows_of_array
 from graphzero.ingest.sort import Array, temp_array
 from graphzero.ingest.writer import DatasetWriter, ids_layout, read_node_times
 from graphzero.store.atomic import require_disk_space
-from graphzero.store.manifest import EDGES, EdgeType, FileEntry, Presampling
+from graphzero.store.manifest import (
+    EDGES,
+    EdgeTable,
+    EdgeType,
+    FileEntry,
+    NodeTable,
+    Presampling,
+    SampledBy,
+)
 
 Seeds = npt.NDArray[np.int64]
 
@@ -52,26 +60,20 @@ class OrderedFiles:
 
     Attributes
     ----------
+    nodes : dict of str to NodeTable
+        With their files.
     graphs : dict of EdgeType to FileEntry
-    out_graph : FileEntry or None
-    node_ids : dict of str to FileEntry or None
-        The order of the nodes of each type, where no graph file has it.
-    node_rows : dict of str to dict of str to FileEntry
-        Attributes of each node type.
-    visits : dict of str to FileEntry
-        Of node types that have some.
     edge_rows : dict of EdgeType to dict of str to FileEntry
         Attributes of each edge type.
+    out_graph : FileEntry or None
     presampling : Presampling or None
         If visits were counted for this order.
     """
 
+    nodes: dict[str, NodeTable]
     graphs: dict[EdgeType, FileEntry]
-    out_graph: FileEntry | None
-    node_ids: dict[str, FileEntry | None]
-    node_rows: dict[str, dict[str, FileEntry]]
-    visits: dict[str, FileEntry]
     edge_rows: dict[EdgeType, dict[str, FileEntry]]
+    out_graph: FileEntry | None
     presampling: Presampling | None
 
 
@@ -82,17 +84,16 @@ class OrderedContent:
     Attributes
     ----------
     writer : DatasetWriter
-    num_nodes : dict of str to int
+    nodes : dict of str to NodeTable
+        What does not depend on the order, splits among it.
+    sampled_by : mapping of EdgeType to SampledBy or EdgeTable
+        What drives sampling.
     lists : dict of EdgeType to EdgeList
         Freed when they are written.
     node_rows : dict of str to dict of str to Rows
         Attributes of each node type.
     edge_rows : dict of EdgeType to dict of str to Rows
         Attributes of each edge type besides those in the graph file.
-    node_times : dict of EdgeType to str
-        The attribute of the nodes in the lists by whose times edges are sampled.
-    training : dict of str to FileEntry
-        The split "train" of node types that have one: the seeds of presampling.
     has_out_graph : bool
         Whether there is a second file, of the out-neighbours.
     stored : StoredContent or None
@@ -100,12 +101,11 @@ class OrderedContent:
     """
 
     writer: DatasetWriter
-    num_nodes: dict[str, int]
+    nodes: dict[str, NodeTable]
+    sampled_by: Mapping[EdgeType, SampledBy | EdgeTable]
     lists: dict[EdgeType, EdgeList]
     node_rows: dict[str, dict[str, Rows]]
     edge_rows: dict[EdgeType, dict[str, Rows]]
-    node_times: dict[EdgeType, str]
-    training: dict[str, FileEntry]
     has_out_graph: bool
     stored: StoredContent | None = None
     _visits: dict[str, Rows] = field(default_factory=dict)
@@ -133,17 +133,10 @@ class OrderedContent:
         for entry in hot.values():
             self.writer.discard(entry)
         return OrderedFiles(
+            nodes={name: self._write_nodes(name, order) for name, order in orders.items()},
             graphs=graphs,
-            out_graph=self._out_graph(graphs[EDGES], orders) if self.has_out_graph else None,
-            node_ids={n: self.writer.node_ids(n, order) for n, order in orders.items()},
-            node_rows={name: self._write_node_rows(name, order) for name, order in orders.items()},
-            visits={
-                name: self.writer.node_rows(
-                    self.writer.layout.of_nodes(name, "visits"), visits, orders[name]
-                )
-                for name, visits in self._visits.items()
-            },
             edge_rows={name: self._write_edge_rows(name, entry) for name, entry in graphs.items()},
+            out_graph=self._out_graph(graphs[EDGES], orders) if self.has_out_graph else None,
             presampling=presampling,
         )
 
@@ -159,27 +152,28 @@ class OrderedContent:
         return owners, neighbors if self.writer.layout.is_typed else None
 
     def _input_orders(self) -> dict[str, NodeOrder]:
-        return {name: NodeOrder(count) for name, count in self.num_nodes.items()}
+        return {name: NodeOrder(table.num_nodes) for name, table in self.nodes.items()}
 
     def _set_node_times(self) -> None:
         """Gives edges the times of the nodes that are in the lists, where these drive sampling."""
         # The order of nodes takes half of what it may.
         memory = self.writer.options.order_memory // 2 // len(self.lists)
         times: dict[tuple[str, str], npt.NDArray[np.int64]] = {}
-        for edge_type, attribute in self.node_times.items():
-            name = self._list_ends(edge_type)[1]
+        for edge_type, sampled_by in self.sampled_by.items():
+            name, attribute = self._list_ends(edge_type)[1], sampled_by.time
+            if attribute is None or sampled_by.time_level != "node":
+                continue
             if (name, attribute) not in times:
+                sources, num_nodes = (
+                    [(self.node_rows[name][attribute], 0)],
+                    self.nodes[name].num_nodes,
+                )
                 with naming(name):
                     times[name, attribute] = read_node_times(
-                        self.writer.folder,
-                        attribute,
-                        self.num_nodes[name],
-                        [(self.node_rows[name][attribute], 0)],
-                        memory,
+                        self.writer.folder, attribute, num_nodes, sources, memory
                     )
-            self.lists[edge_type] = replace(
-                self.lists[edge_type], node_times=times[name, attribute]
-            )
+            of_nodes = times[name, attribute]
+            self.lists[edge_type] = replace(self.lists[edge_type], node_times=of_nodes)
 
     def _require_space(self) -> None:
         """Raises an OSError unless the disk has room for the files that are not yet written.
@@ -200,10 +194,10 @@ class OrderedContent:
                 needed += copies[-1]
         num_orders = num_graphs * options.renumbers
         num_orders += options.presampler is not None or bool(self._visits)
-        for name, num_nodes in self.num_nodes.items():
-            needed += num_orders * ids_layout(num_nodes).file_bytes
+        for name, table in self.nodes.items():
+            needed += num_orders * ids_layout(table.num_nodes).file_bytes
             for rows in self.node_rows[name].values():
-                header = rows_layout(rows, num_nodes, options.renumbers)
+                header = rows_layout(rows, table.num_nodes, options.renumbers)
                 needed += header.file_bytes
                 if options.renumbers or not rows.in_order:
                     copies.append(header.file_bytes)
@@ -220,13 +214,14 @@ class OrderedContent:
         with options.progress.phase("ordering nodes", None):
             for name, memory in self._memory_by_type(part).items():
                 ids = self._occurrences(name, max(_MIN_PIECE, memory // 32))
-                orders[name] = hot_order(self.writer.folder, self.num_nodes[name], ids, memory)
+                orders[name] = hot_order(self.writer.folder, orders[name].num_nodes, ids, memory)
         return orders
 
     def _memory_by_type(self, part: int) -> dict[str, int]:
         """One part of so many of the memory for orders, divided among the node types."""
-        memory, total = self.writer.options.order_memory // part, sum(self.num_nodes.values())
-        return {name: memory * count // total for name, count in self.num_nodes.items()}
+        counts = {name: table.num_nodes for name, table in self.nodes.items()}
+        memory, total = self.writer.options.order_memory // part, sum(counts.values())
+        return {name: memory * count // total for name, count in counts.items()}
 
     def _occurrences(self, name: str, max_edges: int) -> Iterator[Array]:
         for edge_type, edges in self.lists.items():
@@ -270,7 +265,10 @@ class OrderedContent:
             for name, memory in self._memory_by_type(4).items()
         }
         seeds = self._training_seeds()
-        num_seeds = {n: self.num_nodes[n] if s is None else len(s) for n, s in seeds.items()}
+        num_seeds = {
+            name: self.nodes[name].num_nodes if ids is None else len(ids)
+            for name, ids in seeds.items()
+        }
 
         def to_stored(name: str, ids: Seeds) -> Seeds:
             return orders[name].to_stored(ids).astype(np.int64, copy=False)
@@ -282,13 +280,15 @@ class OrderedContent:
 
     def _training_seeds(self) -> dict[str, Seeds | None]:
         """Seeds by node type: the splits "train" of the types that have one, else all nodes."""
-        if not self.training:
-            return dict.fromkeys(self.num_nodes)
+        splits = {name: table.splits.get("train") for name, table in self.nodes.items()}
+        if not any(splits.values()):
+            return dict.fromkeys(splits)
         seeds: dict[str, Seeds | None] = {}
-        for name, entry in self.training.items():
-            ids = dataset_files.open_stored_split(entry.resolve(self.writer.folder))
-            if len(ids):
-                seeds[name] = ids
+        for name, entry in splits.items():
+            if entry is not None:
+                ids = dataset_files.open_stored_split(entry.resolve(self.writer.folder))
+                if len(ids):
+                    seeds[name] = ids
         if not seeds:
             raise ValueError("the training split has no nodes to sample from")
         return seeds
@@ -318,28 +318,36 @@ class OrderedContent:
         edges = replace(edges, incoming=False, node_times=self.lists[EDGES].node_times)
         return self.writer.lists(self.writer.layout.out_graph, edges, order, None)
 
-    def _write_node_rows(self, name: str, order: NodeOrder) -> dict[str, FileEntry]:
-        """The attributes of a node type."""
-        is_new, entries = self.stored is None, {}
+    def _write_nodes(self, name: str, order: NodeOrder) -> NodeTable:
+        """The order, the attributes and the visits of a node type."""
+        writer, layout, is_new = self.writer, self.writer.layout, self.stored is None
+        ids = writer.node_ids(name, order)
+        attributes: dict[str, FileEntry] = {}
         with naming(name):
             for attribute, rows in self.node_rows[name].items():
-                entries[attribute] = self.writer.node_rows(
-                    self.writer.layout.node_rows(name, attribute),
-                    rows,
-                    order,
-                    fill_missing=is_new and attribute == "x",
-                )
-            if is_new and "x" in entries:
+                file, fills = layout.node_rows(name, attribute), is_new and attribute == "x"
+                attributes[attribute] = writer.node_rows(file, rows, order, fill_missing=fills)
+            if is_new and "x" in attributes:
                 name_of = self.node_rows[name]["x"].column_name
-                dataset_files.refuse_labels(self.writer.folder, entries, order.num_nodes, name_of)
-        return entries
+                dataset_files.refuse_labels(writer.folder, attributes, order.num_nodes, name_of)
+        visits = None
+        if name in self._visits:
+            visits = writer.node_rows(layout.of_nodes(name, "visits"), self._visits[name], order)
+        return replace(
+            self.nodes[name],
+            ids=ids,
+            attributes=attributes,
+            visits=visits,
+            num_ordered_nodes=None,
+        )
 
     def _write_edge_rows(self, edge_type: EdgeType, graph: FileEntry) -> dict[str, FileEntry]:
         """The attributes of an edge type, in the order of its lists."""
         path = graph.resolve(self.writer.folder)
         stored_as = None if self.stored is None else self.stored.graphs[edge_type]
+        entries: dict[str, FileEntry] = {}
         with naming(edge_type):
-            return {
-                attribute: self.writer.edge_rows(edge_type, attribute, rows, path, stored_as)
-                for attribute, rows in self.edge_rows[edge_type].items()
-            }
+            for attribute, rows in self.edge_rows[edge_type].items():
+                name = self.writer.layout.edge_rows(edge_type, attribute)
+                entries[attribute] = self.writer.edge_rows(name, rows, path, stored_as)
+        return entries

@@ -16,9 +16,16 @@ import numpy.typing as npt
 
 from graphzero.ingest.dataset_files import StoredGraph, open_stored_graph
 from graphzero.ingest.lists import NodeOrder
-from graphzero.ingest.options import Advance, Progress
+from graphzero.ingest.options import Advance, Progress, WriteOptions
 from graphzero.ingest.rows import Kind, Rows, open_split
-from graphzero.ingest.sort import Array, BlockFile, TempColumn, block_bytes, temp_array
+from graphzero.ingest.sort import (
+    Array,
+    BlockFile,
+    TempColumn,
+    block_bytes,
+    sorted_columns,
+    temp_array,
+)
 from graphzero.ingest.sources.table import require_whole
 from graphzero.store.format import FLAG_VECTOR, FileWriter, Header, id_dtype, layout, sealed_file
 from graphzero.units import refuse_mask
@@ -26,7 +33,6 @@ from graphzero.units import refuse_mask
 # From positions in the edge list to those of stored edges, in some memory, for a split of a name.
 Remap = Callable[[TempColumn, int, str], TempColumn]
 _PICK_BYTES = 4 << 20  # of rows that are picked in one step
-_PAIR_BYTES = 80  # of a key and a position while a block is sorted: both, permutations, copies
 _CHUNK = 1 << 20
 
 
@@ -59,7 +65,7 @@ class _Placement(BlockFile):
     def __init__(self, folder: Path, rows: Rows, num_rows: int, memory: int) -> None:
         self._num_rows = num_rows
         block = max(1, min(num_rows, _block_rows(rows, memory)))
-        super().__init__(folder, num_rows, block, rows.dtype, width=rows.width)
+        super().__init__(folder, num_rows, block, rows.dtype, rows.width)
 
     def blocks(self) -> Iterator[Array]:
         """All rows in the stored order; zeros where none came."""
@@ -75,19 +81,18 @@ def write_blocks(
     path: Path,
     rows: Rows,
     blocks: Callable[[], Iterable[Array]],
-    *,
-    num_rows: int,
     order: NodeOrder,
     progress: Progress,
 ) -> FileWriter:
     """Writes blocks of rows in the stored order, and what else is in their file.
 
-    `rows` say the dtype and the shape; of edges, `order` is that of input.
+    `rows` say the dtype and the shape; of edges, `order` is that of so many nodes as they come.
     """
-    with sealed_file(path, rows_layout(rows, num_rows, order.node_rank is not None)) as file:
-        blocks_of_rows = blocks()
+    num_rows, with_rank = order.num_nodes, order.node_rank is not None
+    with sealed_file(path, rows_layout(rows, num_rows, with_rank)) as file:
+        ordered = blocks()
         with progress.phase(f"writing {path.stem}", num_rows) as advance:
-            for block in blocks_of_rows:
+            for block in ordered:
                 file.append("rows", block)
                 advance(len(block))
         if order.node_rank is not None:
@@ -180,13 +185,7 @@ class _Seen:
 
 
 def write_rows(
-    path: Path,
-    rows: Rows,
-    order: NodeOrder,
-    *,
-    fill_missing: bool,
-    memory: int,
-    progress: Progress,
+    path: Path, rows: Rows, order: NodeOrder, options: WriteOptions, *, fill_missing: bool = False
 ) -> FileWriter:
     """Writes a row for each node.
 
@@ -196,18 +195,16 @@ def write_rows(
         Final path.
     rows : Rows
     order : NodeOrder
+    options : WriteOptions
     fill_missing : bool
         Whether nodes without a row get zeros, with a warning; else they are an error.
-    memory : int
-        Bytes for rows, besides one piece of input.
-    progress : Progress
 
     Returns
     -------
     FileWriter
         Sealed, not yet published.
     """
-    num_nodes = order.num_nodes
+    num_nodes, memory = order.num_nodes, options.rows_memory
     max_rows = max(1, _block_rows(rows, memory) // 2)
 
     def blocks() -> Iterator[Array]:
@@ -225,7 +222,7 @@ def write_rows(
             return _picked(array, order.node_ids, block)
         placement = _Placement(path.parent, rows, num_nodes, memory)
         seen = None if rows.in_order else _Seen(path.parent, rows, num_nodes, memory)
-        with progress.phase(f"reading {path.stem}", num_nodes) as advance:
+        with options.progress.phase(f"reading {path.stem}", num_nodes) as advance:
             for ids, part in _pieces(rows, max_rows, advance):
                 if seen is not None:
                     seen.add(ids)
@@ -234,81 +231,41 @@ def write_rows(
             seen.check_missing(fill_missing)
         return placement.blocks()
 
-    return write_blocks(path, rows, blocks, num_rows=num_nodes, order=order, progress=progress)
+    return write_blocks(path, rows, blocks, order, options.progress)
 
 
 # Attributes of edges
 
 
-class _Positions:
-    """Positions in the lists, by ascending key; keys may repeat `most` times."""
-
-    def __init__(
-        self, folder: Path, num_keys: int, most: int, dtype: np.dtype[np.generic], memory: int
-    ) -> None:
-        self.block = max(1, min(num_keys, memory // (most * _PAIR_BYTES), 1 << 32))
-        self._dtype = dtype
-        self._loaded = -1
-        self._keys = self._values = np.empty(0, dtype)
-        self._blocks = BlockFile(folder, num_keys, self.block, dtype, most=most)
-
-    def add(self, keys: Array, positions: Array) -> None:
-        """Takes keys, in any order, and the position of each."""
-        self._blocks.add(keys, positions.astype(self._dtype, copy=False)[:, np.newaxis])
-
-    def pieces(self, begin: int, end: int) -> Iterator[tuple[int, int, Array, Array]]:
-        """[begin, end) cut where blocks end: the keys of each piece, ascending, and positions."""
-        while begin < end:
-            block = begin // self.block
-            stop = min(end, (block + 1) * self.block)
-            if block != self._loaded:
-                self._load(block)
-            first, last = np.searchsorted(self._keys, [begin, stop])
-            yield begin, stop, self._keys[first:last], self._values[first:last]
-            begin = stop
-
-    def _load(self, block: int) -> None:
-        begin = block * self.block
-        pairs = [(k.astype(np.int64) + begin, rows[:, 0]) for k, rows in self._blocks.read(block)]
-        keys = np.concatenate([np.empty(0, np.int64), *(pair[0] for pair in pairs)])
-        order = np.argsort(keys, kind="stable")
-        self._keys, self._loaded = keys[order], block
-        values = [np.empty(0, self._dtype), *(pair[1] for pair in pairs)]
-        self._values = np.concatenate(values)[order]
+def _entries_by_edge(graph: StoredGraph, folder: Path, memory: int) -> tuple[Array, Array]:
+    """The positions of edges in the edge list, ascending, and an entry in the lists for each."""
+    count = graph.header.width
+    dtypes = np.dtype(np.uint64), id_dtype(max(1, count))
+    columns = [TempColumn(folder, dtype, memory // 8) for dtype in dtypes]
+    for begin in range(0, count, _CHUNK):
+        end = min(begin + _CHUNK, count)
+        columns[0].append(graph.edge_ids(begin, end))
+        columns[1].append(np.arange(begin, end))
+    edge_ids, entries = sorted_columns(folder, columns, memory)
+    return edge_ids, entries
 
 
-def _by_edge(graph: StoredGraph, folder: Path, memory: int) -> _Positions:
-    """The positions of each input edge in the lists of a graph."""
-    count, num_edges = graph.header.width, graph.header.num_input_edges
-    dtype = id_dtype(max(1, count))
-    positions = _Positions(folder, num_edges, 1 if graph.is_directed else 2, dtype, memory)
-    piece = max(1, memory // _PAIR_BYTES)
-    for begin in range(0, count, piece):
-        end = min(begin + piece, count)
-        positions.add(graph.edge_ids(begin, end), np.arange(begin, end, dtype=dtype))
-    return positions
-
-
-def _from_stored(earlier: StoredGraph, graph: StoredGraph, folder: Path, memory: int) -> _Positions:
-    """The new position of each stored edge of a graph that has the same edges in other lists."""
-    count = earlier.header.width
-    positions = _Positions(folder, count, 1, id_dtype(max(1, count)), memory)
-    num_edges = earlier.header.num_input_edges
-    before = _by_edge(earlier, folder, memory).pieces(0, num_edges)
-    after = _by_edge(graph, folder, memory).pieces(0, num_edges)
-    for (*_, old), (*_, new) in zip(before, after, strict=True):
-        positions.add(old.astype(np.int64), new)
-    return positions
+def _entries_by_stored(
+    earlier: StoredGraph, graph: StoredGraph, folder: Path, memory: int
+) -> tuple[Array, Array]:
+    """The entries of a graph, and those of the same edges in other lists."""
+    _, before = _entries_by_edge(earlier, folder, memory)
+    _, after = _entries_by_edge(graph, folder, memory)
+    columns = [TempColumn(folder, dtype, memory // 8) for dtype in (np.uint64, after.dtype)]
+    for begin in range(0, len(before), _CHUNK):
+        columns[0].append(before[begin : begin + _CHUNK])
+        columns[1].append(after[begin : begin + _CHUNK])
+    stored, entries = sorted_columns(folder, columns, memory)
+    return stored, entries
 
 
 def write_edge_rows(
-    path: Path,
-    rows: Rows,
-    graph_file: Path,
-    *,
-    memory: int,
-    progress: Progress,
-    stored_as: Path | None = None,
+    path: Path, rows: Rows, graph_file: Path, options: WriteOptions, stored_as: Path | None = None
 ) -> FileWriter:
     """Writes rows of edges in the order of the neighbour lists of a graph file.
 
@@ -320,9 +277,7 @@ def write_edge_rows(
         One for each edge of the edge list; with `stored_as`, for each stored edge.
     graph_file : pathlib.Path
         With the position of each edge in the edge list.
-    memory : int
-        Bytes for rows and positions, besides one piece of input.
-    progress : Progress
+    options : WriteOptions
     stored_as : pathlib.Path, optional
         An earlier graph file of the same edges, in whose order the rows are.
 
@@ -338,7 +293,7 @@ def write_edge_rows(
     FormatError
         If a graph file is damaged.
     """
-    graph, folder = open_stored_graph(graph_file), path.parent
+    graph, folder, memory = open_stored_graph(graph_file), path.parent, options.rows_memory
     num_stored, num_rows = graph.header.width, graph.header.num_input_edges
     max_rows = max(1, _block_rows(rows, memory // 2) // 2)
 
@@ -346,27 +301,27 @@ def write_edge_rows(
         nonlocal num_rows
         placement = _Placement(folder, rows, num_stored, memory // 2)
         if stored_as is None:
-            targets = _by_edge(graph, folder, memory // 4)
+            numbers, entries = _entries_by_edge(graph, folder, memory // 4)
         else:
             earlier = open_stored_graph(stored_as)
             num_rows = earlier.header.width
-            targets = _from_stored(earlier, graph, folder, memory // 4)
-        placed = 0
-        with progress.phase(f"reading {path.stem}", num_rows) as advance:
+            numbers, entries = _entries_by_stored(earlier, graph, folder, memory // 4)
+        placed = low = 0
+        with options.progress.phase(f"reading {path.stem}", num_rows) as advance:
             for _, part in _pieces(rows, max_rows, advance):
                 first, placed = placed, placed + len(part)
                 # Rows that are too many are only counted, for the message.
-                stop = min(placed, num_rows)
-                for _, _, numbers, positions in targets.pieces(first, stop):
-                    placement.add(positions.astype(np.int64), part[numbers - first])
+                high = int(np.searchsorted(numbers, np.uint64(placed)))
+                at = (numbers[low:high] - np.uint64(first)).astype(np.intp)
+                placement.add(entries[low:high].astype(np.int64), part[at])
+                low = high
         if placed != num_rows:
             raise ValueError(
                 f"{rows.name} has {placed} rows for {num_rows} edges: every edge needs one"
             )
         return placement.blocks()
 
-    order = NodeOrder(num_stored)  # of edges, as they come
-    return write_blocks(path, rows, blocks, num_rows=num_stored, order=order, progress=progress)
+    return write_blocks(path, rows, blocks, NodeOrder(num_stored), options.progress)
 
 
 # Splits

@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 _POLL = 0.05
 
 
-class _Store(Protocol):
+class _RankStore(Protocol):
     """A ``torch.distributed.Store``: what the ranks of a program can all read and write."""
 
     def add(self, key: str, amount: int) -> int: ...
@@ -80,7 +80,7 @@ def once(path: str | os.PathLike[str], write: Callable[[], _T]) -> _T | None:
     return result
 
 
-def _store_of_ranks() -> tuple[_Store | None, int]:
+def _store_of_ranks() -> tuple[_RankStore | None, int]:
     """The store and the rank of this process; no store with one rank, or without torch."""
     group = getattr(sys.modules.get("torch"), "distributed", None)  # never imported for this
     if group is None or not group.is_available():
@@ -103,7 +103,7 @@ def _content(folder: str) -> str | None:
 
 
 def _first(
-    store: _Store, key: str, host: str, folder: str, write: Callable[[], _T]
+    store: _RankStore, key: str, host: str, folder: str, write: Callable[[], _T]
 ) -> tuple[_Outcome, _T | None]:
     """Calls `write` if no other rank has; else waits for it. What was built, and the result."""
     process, result = {"host": host, "pid": os.getpid()}, None
@@ -116,7 +116,11 @@ def _first(
             raise
         store.set(key, json.dumps({"host": host, "manifest": _content(folder)}))
     while not store.check([key]):
-        if builder["host"] == host and _has_ended(builder["pid"]) and not store.check([key]):
+        if (
+            builder["host"] == host
+            and _process_has_ended(builder["pid"])
+            and not store.check([key])
+        ):
             store.set(key, json.dumps({"error": "it has ended meanwhile"}))
         time.sleep(_POLL)
     outcome: _Outcome = json.loads(store.get(key))
@@ -128,7 +132,7 @@ def _first(
     return outcome, result
 
 
-def _has_ended(pid: int) -> bool:
+def _process_has_ended(pid: int) -> bool:
     import psutil  # only where ranks build
 
     try:

@@ -224,8 +224,6 @@ class BlockFile:
     dtype : numpy.dtype
     width : int
         Numbers in a row.
-    most : int
-        How many rows an id may have.
     """
 
     def __init__(
@@ -234,13 +232,10 @@ class BlockFile:
         num_ids: int,
         block: int,
         dtype: np.dtype[np.generic],
-        *,
-        width: int = 1,
-        most: int = 1,
+        width: int,
     ) -> None:
         self.num_blocks = -(-num_ids // block)
         self._block = block
-        self._room = block * most
         self._dtype = dtype
         self._width = width
         self._row_bytes = width * dtype.itemsize
@@ -274,8 +269,8 @@ class BlockFile:
         cuts = [0, *(np.flatnonzero(blocks[1:] != blocks[:-1]) + 1).tolist(), len(blocks)]
         for begin, end in itertools.pairwise(cuts):
             block = int(blocks[begin])
-            at = block * self._room + int(self._filled[block])
-            if at + end - begin > (block + 1) * self._room:
+            at = block * self._block + int(self._filled[block])
+            if at + end - begin > (block + 1) * self._block:
                 raise FormatError("ids repeat that must not: build the dataset again")
             self._files[0].write(rows[begin:end], at * self._row_bytes)
             self._files[1].write(offsets[begin:end], at * _OFFSET.itemsize)
@@ -289,7 +284,7 @@ class BlockFile:
         pieces, self._pieces = self._pieces, []
         yield from pieces
         if self._files:
-            count, at = int(self._filled[block]), block * self._room
+            count, at = int(self._filled[block]), block * self._block
             offsets = self._files[1].read(at * _OFFSET.itemsize, count, _OFFSET)
             rows = self._files[0].read(at * self._row_bytes, count * self._width, self._dtype)
             yield offsets, rows.reshape(count, self._width)

@@ -111,15 +111,7 @@ class DatasetWriter:
         self, name: str, edges: EdgeList, owners: NodeOrder, neighbors: NodeOrder | None
     ) -> FileEntry:
         """A file of the lists of some edges; see `write_graph`."""
-        file = write_graph(
-            self.folder / name,
-            edges,
-            owners,
-            neighbors,
-            memory=self.options.sort_memory,
-            progress=self.options.progress,
-        )
-        return self.add(file)
+        return self.add(write_graph(self.folder / name, edges, owners, neighbors, self.options))
 
     def node_ids(self, node_type: str, order: NodeOrder) -> FileEntry | None:
         """The order of the nodes of a type, where no graph file has it."""
@@ -134,34 +126,15 @@ class DatasetWriter:
         self, name: str, rows: Rows, order: NodeOrder, *, fill_missing: bool = False
     ) -> FileEntry:
         """A file of a row for each node; see `write_rows`."""
-        file = write_rows(
-            self.folder / name,
-            rows,
-            order,
-            fill_missing=fill_missing,
-            memory=self.options.rows_memory,
-            progress=self.options.progress,
-        )
-        return self.add(file)
+        path = self.folder / name
+        return self.add(write_rows(path, rows, order, self.options, fill_missing=fill_missing))
 
     def edge_rows(
-        self,
-        edge_type: EdgeType,
-        attribute: str,
-        rows: Rows,
-        graph: Path,
-        stored_as: Path | None = None,
+        self, name: str, rows: Rows, graph: Path, stored_as: Path | None = None
     ) -> FileEntry:
-        """An attribute of the edges of a graph file; see `write_edge_rows`."""
-        file = write_edge_rows(
-            self.folder / self.layout.edge_rows(edge_type, attribute),
-            rows,
-            graph,
-            memory=self.options.rows_memory,
-            progress=self.options.progress,
-            stored_as=stored_as,
-        )
-        return self.add(file)
+        """A file of a row for each edge of a graph file; see `write_edge_rows`."""
+        path = self.folder / name
+        return self.add(write_edge_rows(path, rows, graph, self.options, stored_as))
 
     def splits(
         self,
