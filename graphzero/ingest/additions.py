@@ -11,13 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from graphzero.errors import user_line
-from graphzero.ingest import graph_input, sort
-from graphzero.ingest.dataset_files import (
-    has_link_split,
-    open_stored_array,
-    require_positions,
-    stored_ids,
-)
+from graphzero.ingest import dataset_files, graph_input, sort
 from graphzero.ingest.edges import EdgeList, IdBound, ReadColumn, read_edges
 from graphzero.ingest.graph_input import EdgeTypeInput, GraphInput, NodeInput, naming
 from graphzero.ingest.id_map import NodeIds, learn_ids
@@ -154,7 +148,7 @@ def _require_mergeable(folder: Path, table: EdgeTable) -> None:
             "both directions of edges, or edges with attributes, were merged when the dataset "
             "was built, which new ones may need as well: build it again from all edges"
         )
-    if has_link_split(folder, table):
+    if dataset_files.has_link_split(folder, table):
         raise ValueError("LinkSplit has held out edges: build the dataset again from all edges")
 
 
@@ -203,10 +197,10 @@ class Additions:
             table = self.earlier.edges[edge_type]
             with naming(edge_type):
                 _require_mergeable(folder, table)
-                require_positions(folder, table)
+                dataset_files.require_positions(folder, table)
                 self.removed[edge_type] = removed_positions(value, table.num_input_edges)
         for name, node_table in self.earlier.nodes.items():
-            if (ids := stored_ids(folder, node_table)) is not None:
+            if (ids := dataset_files.stored_ids(folder, node_table)) is not None:
                 self._ids[name] = ids
             with naming(name):
                 self.nodes[name] = self._open_nodes(name, node_table, nodes.get(name, {}))
@@ -239,7 +233,7 @@ class Additions:
         rows, counts = {}, set() if count is None else {checked_count(count)}
         for attribute, value in values.items():
             path = table.attributes[attribute].resolve(self.writer.folder)
-            stored = open_stored_array(path, table.num_nodes)
+            stored = dataset_files.open_stored_array(path, table.num_nodes)
             # A table's features become float32, where nothing else is stored.
             dtype = stored.dtype if attribute == "x" else None
             opened = graph_input.open_node_attribute(value, attribute, dtype, maps_ids=is_mapped)
@@ -304,7 +298,7 @@ class Additions:
         attributes: dict[str, Rows] = {}
         for name, rows in source.attributes.items():
             path = table.attributes[name].resolve(self.writer.folder)
-            attributes[name] = _as_stored(rows, open_stored_array(path, header.width))
+            attributes[name] = _as_stored(rows, dataset_files.open_stored_array(path, header.width))
         _require_alike(source, sampled_by)
         return replace(source, attributes=attributes)
 

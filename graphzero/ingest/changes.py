@@ -13,21 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from graphzero.ingest.dataset_files import (
-    list_ends,
-    open_stored_graph,
-    open_stored_rows,
-    refuse_labels,
-    require_positions,
-    stored_ids,
-    stored_orders,
-)
-from graphzero.ingest.graph_input import (
-    check_split_name,
-    mapped_rows,
-    naming,
-    open_node_attribute,
-)
+from graphzero.ingest import dataset_files, graph_input
 from graphzero.ingest.id_map import NodeIds, split_nodes
 from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.merge import MergedEdges
@@ -142,7 +128,7 @@ def dropped_edges(folder: Path, table: EdgeTable, memory: int) -> MergedEdges:
     """
     dropped = MergedEdges(folder, memory, num_loops=0)
     if table.changes is not None and table.changes.num_self_loops_dropped is not None:
-        graph = open_stored_graph(table.graph.resolve(folder))
+        graph = dataset_files.open_stored_graph(table.graph.resolve(folder))
         is_stored = temp_array(folder, table.num_input_edges, np.bool_, memory)
         for begin in range(0, graph.header.width, _CHUNK):
             is_stored[graph.edge_ids(begin, min(begin + _CHUNK, graph.header.width))] = True
@@ -176,7 +162,7 @@ class _Change:
     def write(self) -> Manifest:
         """The new manifest."""
         key = _type_of(self.earlier, self.changes.of)
-        with naming(key):
+        with graph_input.naming(key):
             for name in (*self.changes.drop_attributes, *self.changes.attributes):
                 self._check_sampling(key, name)
             if isinstance(key, str):
@@ -188,7 +174,7 @@ class _Change:
     def _check_sampling(self, key: str | EdgeType, attribute: str) -> None:
         """Refuses attributes by which neighbours are sampled: the graph files hold copies."""
         for edge_type, table in self.earlier.edges.items():
-            _, neighbor = list_ends(edge_type, self.earlier.incoming)
+            _, neighbor = dataset_files.list_ends(edge_type, self.earlier.incoming)
             header = read_header(table.graph.resolve(self.writer.folder))
             has_times = header.find("times") is not None
             used = set()
@@ -228,8 +214,8 @@ class _Change:
         attributes = _without(table.attributes, changes.drop_attributes, "attribute")
         splits = _without(table.splits, changes.drop_splits, "split")
         num_classes = table.num_classes if "y" in attributes else None
-        ids = stored_ids(writer.folder, table)
-        order = stored_orders(writer.folder, self.earlier)[key]
+        ids = dataset_files.stored_ids(writer.folder, table)
+        order = dataset_files.stored_orders(writer.folder, self.earlier)[key]
         for name, value in changes.attributes.items():
             self._check_name(name, "node")
             rows = self._open_nodes(name, value, order, ids, has_labels="y" in attributes)
@@ -241,10 +227,10 @@ class _Change:
                 writer.layout.node_rows(key, name), rows, order, fill_missing=name == "x"
             )
         if {"x", "y"} & changes.attributes.keys():
-            refuse_labels(writer.folder, attributes, table.num_nodes)
+            dataset_files.refuse_labels(writer.folder, attributes, table.num_nodes)
         new_splits = {}
         for name, value in changes.splits.items():
-            check_split_name(name)
+            graph_input.check_split_name(name)
             new_splits[name] = value if ids is None else split_nodes(value, ids, name)
         splits |= writer.splits(key, new_splits, table.num_nodes)
         return replace(table, attributes=attributes, splits=splits, num_classes=num_classes)
@@ -255,9 +241,9 @@ class _Change:
         """The rows of an attribute, one for each node."""
         path = getattr(value, "path", value)  # of a FeatureStore
         if isinstance(path, str | os.PathLike) and os.fspath(path).endswith(".gd"):
-            rows, dtype = open_stored_rows(Path(path), order), self.changes.dtype
+            rows, dtype = dataset_files.open_stored_rows(Path(path), order), self.changes.dtype
             return rows if dtype is None else rows.converted(dtype)
-        rows = open_node_attribute(
+        rows = graph_input.open_node_attribute(
             value,
             name,
             self.changes.dtype,
@@ -266,7 +252,7 @@ class _Change:
             has_labels=has_labels and name == "x",
         )
         if ids is not None:
-            rows = mapped_rows(rows, ids)
+            rows = graph_input.mapped_rows(rows, ids)
         if rows.in_order and rows.count() != order.num_nodes:
             raise ValueError(
                 f"{rows.name} has {rows.count()} rows for {order.num_nodes} nodes: every node "
@@ -282,7 +268,7 @@ class _Change:
         splits = _without(table.splits, changes.drop_splits, "split")
         graph = table.graph.resolve(writer.folder)
         if changes.attributes or changes.splits:
-            require_positions(writer.folder, table)
+            dataset_files.require_positions(writer.folder, table)
         for name, value in changes.attributes.items():
             self._check_name(name, "edge")
             rows = open_attribute(value, name, changes.dtype, of="edge")
@@ -290,7 +276,7 @@ class _Change:
             attributes[name] = writer.edge_rows(writer.layout.edge_rows(key, name), rows, graph)
         if changes.splits:
             for name in changes.splits:
-                check_split_name(name)
+                graph_input.check_split_name(name)
             remap = dropped_edges(writer.folder, table, writer.options.column_memory).remap
             splits |= writer.splits(key, changes.splits, table.num_input_edges, remap)
         return replace(table, attributes=attributes, splits=splits)
