@@ -19,8 +19,8 @@ from graphzero.ingest.insertion import positions_after, removed_positions
 from graphzero.ingest.link_split import LinkSplit
 from graphzero.ingest.ogb import find_ogb
 from graphzero.ingest.options import BuildOptions, check_memory_limit
-from graphzero.ingest.shared_build import once
 from graphzero.sampling.presample import Presample
+from graphzero.store.folder import once
 from graphzero.store.manifest import EdgeType, Neighbors
 
 Order = Literal["hot", "input", "presample"]

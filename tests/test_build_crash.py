@@ -20,7 +20,7 @@ import small_memory
 import graphzero as gz
 from graphzero import _core
 from graphzero.graph import dataset as dataset_module
-from graphzero.ingest import Changes, build_dataset, change_dataset, ordering, reorder_dataset
+from graphzero.ingest import Changes, build_dataset, change_dataset, reorder_dataset, writer
 from graphzero.ingest.options import Progress
 from graphzero.store import atomic as disk_space
 from graphzero.store import folder
@@ -203,7 +203,7 @@ def test_full_disk(small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     for given, features, options in cases:
         check_full(target, given, features, **options)
     # The same where the disk fills while the build runs, which no look ahead can know.
-    monkeypatch.setattr("graphzero.ingest.ordering.require_disk_space", lambda *_: None)
+    monkeypatch.setattr("graphzero.ingest.writer.require_disk_space", lambda *_: None)
     for given, features, options in cases:
         check_full(target, given, features, **options)
 
@@ -217,7 +217,7 @@ RANDOM = np.random.default_rng(0).integers(0, NODES, (20_000, 2))
 def events(monkeypatch):
     """The phases of a build, and the bytes that it says it needs, in order."""
     found = []
-    phase, require = Progress.phase, ordering.require_disk_space
+    phase, require = Progress.phase, writer.require_disk_space
 
     def noted(self, label, *rest):
         found.append(label)
@@ -228,7 +228,7 @@ def events(monkeypatch):
         require(folder, num_bytes, needs)
 
     monkeypatch.setattr(Progress, "phase", noted)
-    monkeypatch.setattr(ordering, "require_disk_space", required)
+    monkeypatch.setattr(writer, "require_disk_space", required)
     return found
 
 

@@ -283,7 +283,7 @@ class _Append:
     ) -> tuple[FileEntry, insertion.EntryChanges, Header]:
         """Writes the lists of an edge type with the entries of new edges; returns these, too."""
         folder, options = self.writer.folder, self.writer.options
-        owner, neighbor = dataset_files.list_ends(edge_type, incoming)
+        owner, neighbor = lists.list_ends(edge_type, incoming)
         graph = dataset_files.open_stored_graph(
             entry.resolve(folder), (self.before[owner], self.before[neighbor])
         )
@@ -321,16 +321,12 @@ class _Append:
         if edge_type not in self.added.edges:
             return insertion.EntryChanges()
         edges = replace(self.added.edges[edge_type].edges, incoming=incoming)
-        owner, neighbor = dataset_files.list_ends(edge_type, incoming)
+        owner, neighbor = lists.list_ends(edge_type, incoming)
         table = self.earlier.edges[edge_type]
         if table.time is not None and table.time_level == "node" and graph.header.find("times"):
             edges = replace(edges, node_times=self._node_times(neighbor, table.time))
         return insertion.sorted_entries(
-            self.writer.folder,
-            edges,
-            self.after[owner],
-            self.after[neighbor],
-            self.writer.options,
+            self.writer.folder, edges, self.after[owner], self.after[neighbor], self.writer.options
         )
 
     def _node_times(self, name: str, attribute: str) -> Array:

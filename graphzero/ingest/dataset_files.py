@@ -27,7 +27,7 @@ from graphzero.store.format import (
     read_header,
 )
 from graphzero.store.id_table import IdTable
-from graphzero.store.manifest import EDGES, EdgeTable, EdgeType, FileEntry, Manifest, NodeTable
+from graphzero.store.manifest import EDGES, EdgeTable, FileEntry, Manifest, NodeTable
 
 _CHUNK = 1 << 16
 _PIECE_BYTES = 1 << 20  # of features that are compared with labels at once
@@ -198,12 +198,6 @@ def stored_orders(folder: Path, manifest: Manifest) -> dict[str, NodeOrder]:
         path = None if file is None else file.resolve(folder)
         orders[name] = open_stored_order(path, nodes.num_nodes)
     return orders
-
-
-def list_ends(edge_type: EdgeType, incoming: bool) -> tuple[str, str]:
-    """The node type that has the lists of an edge type, and the one that is in them."""
-    source, _, target = edge_type
-    return (target, source) if incoming else (source, target)
 
 
 def stored_ids(folder: Path, table: NodeTable) -> NodeIds | None:

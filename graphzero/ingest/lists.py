@@ -23,12 +23,14 @@ from graphzero.store.format import (
     FLAG_DIRECTED,
     FLAG_INCOMING,
     FLAG_TYPED,
+    FLAG_VECTOR,
     FileWriter,
     Header,
     id_dtype,
     layout,
     sealed_file,
 )
+from graphzero.store.manifest import EdgeType
 from graphzero.units import available_processors
 
 # The order of nodes
@@ -62,11 +64,23 @@ class NodeOrder:
         """The user's ids of stored ids."""
         return stored_ids if self.node_ids is None else self.node_ids[stored_ids]
 
+    def layout(self) -> Header:
+        """Header of a file of both."""
+        ids, count = id_dtype(self.num_nodes), self.num_nodes
+        arrays = [("rows", ids, count), ("node_rank", ids, count)]
+        return layout("features", arrays, num_nodes=count, width=1, flags=FLAG_VECTOR)
+
     def write(self, file: FileWriter, ids_section: str = "node_ids") -> None:
         """Writes both to sections of a file; in input order, there are none."""
         if self.node_ids is not None and self.node_rank is not None:
             file.append(ids_section, self.node_ids)
             file.append("node_rank", self.node_rank)
+
+
+def list_ends(edge_type: EdgeType, incoming: bool) -> tuple[str, str]:
+    """The node type that has the lists of an edge type, and the one that is in them."""
+    source, _, target = edge_type
+    return (target, source) if incoming else (source, target)
 
 
 def hot_order(folder: Path, num_nodes: int, occurrences: Iterable[Array], memory: int) -> NodeOrder:

@@ -360,12 +360,7 @@ class _Aggregate:
     """
 
     def __init__(
-        self,
-        merged: MergedEdges,
-        merging: Merging,
-        name: str,
-        dtype: np.dtype[Any],
-        width: int,
+        self, merged: MergedEdges, merging: Merging, name: str, dtype: np.dtype[Any], width: int
     ) -> None:
         self._merging = merging
         self._aggregation = merging.aggregations[name]

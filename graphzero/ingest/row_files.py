@@ -47,9 +47,9 @@ def rows_layout(rows: Rows, num_rows: int, with_rank: bool = False) -> Header:
     return layout("features", arrays, num_nodes=num_rows, width=rows.width, flags=flags)
 
 
-def vector_layout(count: int, dtype: npt.DTypeLike, *sections: str) -> Header:
-    """Header of a file of vectors of one length and dtype."""
-    arrays = [(name, dtype, count) for name in sections]
+def vector_layout(count: int, dtype: npt.DTypeLike) -> Header:
+    """Header of the file of a vector."""
+    arrays = [("rows", dtype, count)]
     return layout("features", arrays, num_nodes=count, width=1, flags=FLAG_VECTOR)
 
 
@@ -399,7 +399,7 @@ def write_split(
     if remap is not None:
         nodes = remap(nodes, memory, split)
     size = len(nodes)
-    with sealed_file(path, vector_layout(size, "<i8", "rows")) as file:
+    with sealed_file(path, vector_layout(size, "<i8")) as file:
         for begin in range(0, size, _CHUNK):
             file.append("rows", nodes.read(begin, min(begin + _CHUNK, size)))
     return file

@@ -227,12 +227,7 @@ class BlockFile:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        num_ids: int,
-        block: int,
-        dtype: np.dtype[np.generic],
-        width: int,
+        self, folder: Path, num_ids: int, block: int, dtype: np.dtype[np.generic], width: int
     ) -> None:
         self.num_blocks = -(-num_ids // block)
         self._block = block
