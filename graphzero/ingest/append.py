@@ -121,16 +121,19 @@ class _Append:
         assert count is not None
         if order.node_ids is None or order.node_rank is None or count == order.num_nodes:
             return replace(order, num_nodes=count)
-        arrays = []
-        for stored in (order.node_ids, order.node_rank):
-            memory = self.writer.options.order_memory // 4
-            array = sort.temp_array(self.writer.folder, count, id_dtype(count), memory)
-            for begin in range(0, len(stored), _CHUNK):
-                piece = stored[begin : begin + _CHUNK]
-                array[begin : begin + len(piece)] = piece
-            array[len(stored) :] = np.arange(len(stored), count)
-            arrays.append(array)
-        return NodeOrder(count, *arrays)
+        return NodeOrder(
+            count, self._with_new(order.node_ids, count), self._with_new(order.node_rank, count)
+        )
+
+    def _with_new(self, ids: Array, count: int) -> Array:
+        """Ids or ranks of nodes with those of new nodes at their end."""
+        memory = self.writer.options.order_memory // 4
+        array = sort.temp_array(self.writer.folder, count, id_dtype(count), memory)
+        for begin in range(0, len(ids), _CHUNK):
+            piece = ids[begin : begin + _CHUNK]
+            array[begin : begin + len(piece)] = piece
+        array[len(ids) :] = np.arange(len(ids), count)
+        return array
 
     def _ordered(self, before: int | None, count: int) -> int | None:
         """How many nodes or edges were there when the nodes were ordered; `count` are stored."""

@@ -256,7 +256,8 @@ def sort_entries(
         for begin in range(0, edges.num_records, run):
             end = min(begin + run, edges.num_records)
             sorter.spill()
-            sorter.add(*_entries(edges, begin, end, owners, neighbors))
+            keys, values = _entries(edges, begin, end, owners, neighbors)
+            sorter.add(keys, values)
             advance(end - begin)
     return sorter
 

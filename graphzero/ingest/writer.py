@@ -349,7 +349,8 @@ class OrderedContent:
         samples_here = self.stored is None or self.stored.is_turned
         num_graphs = 1 + self.has_out_graph + (options.presampler is not None and samples_here)
         for edge_type, edges in self.lists.items():
-            header = graph_layout(edges, *self._list_orders(edge_type, orders))
+            owners, neighbors = self._list_orders(edge_type, orders)
+            header = graph_layout(edges, owners, neighbors)
             needed += num_graphs * header.file_bytes
             copies.append(header.file_bytes)
             for rows in self.edge_rows[edge_type].values():
@@ -466,12 +467,12 @@ class OrderedContent:
 
     def _graphs(self, orders: Mapping[str, NodeOrder]) -> dict[EdgeType, FileEntry]:
         """A graph file for each edge type, one after the other; frees their edges."""
-        return {
-            edge_type: self.writer.lists(
-                self.writer.layout.graph(edge_type), edges, *self._list_orders(edge_type, orders)
-            )
-            for edge_type, edges in self.lists.items()
-        }
+        entries: dict[EdgeType, FileEntry] = {}
+        for edge_type, edges in self.lists.items():
+            owners, neighbors = self._list_orders(edge_type, orders)
+            name = self.writer.layout.graph(edge_type)
+            entries[edge_type] = self.writer.lists(name, edges, owners, neighbors)
+        return entries
 
     def _out_graph(self, graph: FileEntry, orders: Mapping[str, NodeOrder]) -> FileEntry:
         """The out-neighbours beside a file of in-neighbours."""
