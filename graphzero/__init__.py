@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         build,
         drop_attribute,
         from_ogb,
+        remap_edge_ids,
         reorder,
         set_attribute,
         set_split,
@@ -109,6 +110,7 @@ __all__ = [
     "pack",
     "profile",
     "publish",
+    "remap_edge_ids",
     "reorder",
     "set_attribute",
     "set_split",
@@ -120,7 +122,7 @@ _LAZY = {
     name: module
     for module, names in {
         "graphzero.api": (
-            *("append", "build", "drop_attribute", "from_ogb", "reorder"),
+            *("append", "build", "drop_attribute", "from_ogb", "remap_edge_ids", "reorder"),
             *("set_attribute", "set_split"),
         ),
         "graphzero.compat02": ("DataType", "convert_csv_to_gd", "convert_csv_to_gl"),

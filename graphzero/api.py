@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
-from graphzero import ingest
+import numpy as np
+import numpy.typing as npt
+
 from graphzero.graph.dataset import Dataset, open_dataset
-from graphzero.ingest.append import positions_after, removed_edges
-from graphzero.ingest.changes import Changes
-from graphzero.ingest.folder import once
+from graphzero.ingest.append import append_dataset
+from graphzero.ingest.build import reorder_dataset, write_dataset
+from graphzero.ingest.changes import Changes, change_dataset
+from graphzero.ingest.insertion import positions_after, removed_positions
 from graphzero.ingest.link_split import LinkSplit
 from graphzero.ingest.ogb import find_ogb
-from graphzero.ingest.options import BuildNotes, BuildOptions, check_memory_limit
+from graphzero.ingest.options import BuildOptions, check_memory_limit
 from graphzero.sampling.presample import Presample
-from graphzero.store.format import as_dtype
-from graphzero.store.manifest import EDGES, EdgeType, Neighbors
+from graphzero.store.folder import once
+from graphzero.store.manifest import EdgeType, Neighbors
 
 Order = Literal["hot", "input", "presample"]
 
@@ -140,24 +143,60 @@ def build(
     OSError
         With errno and path: no file, no permission, no disk space, or the folder is in use.
     """
-    return _built(path, partial(write_dataset, **locals()), progress)
+    options = BuildOptions(
+        edges=edges,
+        features=features,
+        labels=labels,
+        splits=splits,
+        nodes=nodes,
+        edge_splits=edge_splits,
+        weight_attrs=weight_attrs,
+        time_attrs=time_attrs,
+        num_nodes=num_nodes,
+        ids=ids,
+        directed=directed,
+        neighbors=neighbors,
+        order=order,
+        presample=presample,
+        src=src,
+        dst=dst,
+        weight=weight,
+        timestamp=timestamp,
+        header=header,
+        delimiter=delimiter,
+        edge_ids=edge_ids,
+        coalesce=coalesce,
+        drop_self_loops=drop_self_loops,
+        reverse=reverse,
+        feature_dtype=feature_dtype,
+        edge_attrs=edge_attrs,
+        id_column=id_column,
+        memory_limit=memory_limit,
+        progress=progress,
+    )
+    return built_dataset(path, options)
 
 
-def _built(path: str | os.PathLike[str], work: Callable[[], BuildNotes], progress: bool) -> Dataset:
+def checked_options(options: BuildOptions) -> BuildOptions:
+    """The options of a build as users may give them, with the default way to presample.
+
+    Raises
+    ------
+    ValueError
+        If the memory limit is too small.
+    """
+    check_memory_limit(options.memory_limit)
+    if options.order == "presample" and options.presample is None:
+        return replace(options, presample=Presample())
+    return options
+
+
+def built_dataset(path: str | os.PathLike[str], options: BuildOptions) -> Dataset:
     """Builds, or waits for the rank that does, and opens the dataset."""
-    notes = once(path, work)
+    notes = once(path, partial(write_dataset, path, checked_options(options)))
     if notes is not None:
-        notes.tell(progress, stacklevel=3)
+        notes.tell(options.progress, stacklevel=3)
     return open_dataset(path)
-
-
-def write_dataset(path: str | os.PathLike[str], edges: Any, **options: Any) -> BuildNotes:
-    """As `build`, but returns what is to be said at the end, and neither says it nor opens it."""
-    wanted = BuildOptions(edges, **options)
-    check_memory_limit(wanted.memory_limit)
-    if wanted.order == "presample" and wanted.presample is None:
-        wanted = replace(wanted, presample=Presample())
-    return ingest.write_dataset(path, wanted)[1]
 
 
 def reorder(
@@ -210,9 +249,14 @@ def reorder(
     check_memory_limit(memory_limit)
     if order == "presample" and presample is None:
         presample = Presample()
-    options: dict[str, Any] = {"neighbors": neighbors, "presample": presample}
-    options |= {"memory_limit": memory_limit, "progress": progress}
-    ingest.reorder_dataset(path, order, **options)
+    reorder_dataset(
+        path,
+        order,
+        neighbors=neighbors,
+        presample=presample,
+        memory_limit=memory_limit,
+        progress=progress,
+    )
     return open_dataset(path)
 
 
@@ -265,15 +309,15 @@ def set_attribute(
     OSError
         With errno and path: no dataset, no disk space, or a build is writing to the folder.
     """
-    how = {"of": of, "dtype": dtype, "id_column": id_column, "memory_limit": memory_limit}
-    return change(path, attributes={name: value}, progress=progress, **how)
+    changes = Changes(of, attributes={name: value}, dtype=dtype, id_column=id_column)
+    return change(path, changes, memory_limit=memory_limit, progress=progress)
 
 
 def drop_attribute(
     path: str | os.PathLike[str], name: str, *, of: str | EdgeType | None = None
 ) -> Dataset:
     """Removes an attribute of nodes or edges, and opens the dataset; see `set_attribute`."""
-    return change(path, of=of, drop_attributes=[name])
+    return change(path, Changes(of, drop_attributes=[name]))
 
 
 def set_split(
@@ -306,22 +350,22 @@ def set_split(
     ValueError, OSError
         As in `set_attribute`.
     """
-    what = {"drop_splits": [name]} if value is None else {"splits": {name: value}}
-    return change(path, of=of, memory_limit=memory_limit, progress=progress, **what)
+    changes = Changes(of, splits={name: value})
+    if value is None:
+        changes = Changes(of, drop_splits=[name])
+    return change(path, changes, memory_limit=memory_limit, progress=progress)
 
 
 def change(
     path: str | os.PathLike[str],
+    changes: Changes,
     *,
-    dtype: Any = None,
     memory_limit: int | str = "2GB",
     progress: bool = False,
-    **changes: Any,
 ) -> Dataset:
-    """Sets and drops `Changes` in one step, or waits for the rank that does; opens the dataset."""
+    """Sets and drops what `changes` say in one step, or waits for the rank that does."""
     check_memory_limit(memory_limit)
-    wanted = Changes(dtype=None if dtype is None else as_dtype(dtype), **changes)
-    once(path, partial(ingest.change_dataset, path, wanted, memory_limit, progress))
+    once(path, partial(change_dataset, path, changes, memory_limit, progress))
     return open_dataset(path)
 
 
@@ -333,7 +377,7 @@ def append(
     remove_edges: Any = None,
     memory_limit: int | str = "2GB",
     progress: bool = False,
-) -> Any:
+) -> Dataset:
     """Adds edges and nodes to a dataset, or removes edges, and opens it.
 
     The dataset is then that of one build of all edges and nodes, earlier ones first, but for the
@@ -356,7 +400,7 @@ def append(
         ``ids="map"``, tables with ids, of which the new ones get the highest numbers.
     remove_edges : (n,) integers or (num_edges,) bool, optional
         Positions in the edge list, or a mask of it; of a typed graph, by edge type. The edges that
-        stay move up, and splits of edges lose those that are removed.
+        stay move up, as `remap_edge_ids` says, and splits of edges lose those that are removed.
     memory_limit : int or str
         As in `build`.
     progress : bool
@@ -365,8 +409,6 @@ def append(
     Returns
     -------
     Dataset
-        With `remove_edges`, also a function from earlier positions to those that the edges have
-        now, -1 for those that were removed; of a typed graph, a dictionary of them by edge type.
 
     Raises
     ------
@@ -383,14 +425,47 @@ def append(
         With errno and path: no dataset, no disk space, or a build is writing to the folder.
     """
     check_memory_limit(memory_limit)
-    how = (edges, nodes, remove_edges, memory_limit, progress)
-    once(path, partial(ingest.append_dataset, path, *how))
-    ds = open_dataset(path)
-    if remove_edges is None:
-        return ds
-    given = remove_edges if ds.is_typed else {EDGES: remove_edges}
-    moved = {key: partial(positions_after, removed_edges(value)) for key, value in given.items()}
-    return ds, moved if ds.is_typed else moved[EDGES]
+    work = partial(
+        append_dataset,
+        path,
+        edges,
+        nodes,
+        remove_edges,
+        memory_limit=memory_limit,
+        progress=progress,
+    )
+    once(path, work)
+    return open_dataset(path)
+
+
+def remap_edge_ids(edge_ids: npt.ArrayLike, removed: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Positions of edges in the edge list after `append` has removed others.
+
+    Parameters
+    ----------
+    edge_ids : (n,) integers
+        Earlier positions, such as a batch's `e_id`.
+    removed : (m,) integers or (num_edges,) bool
+        The `remove_edges` of `append`; of a typed graph, those of the edge type.
+
+    Returns
+    -------
+    (n,) int64
+        -1 for edges that were removed.
+
+    Raises
+    ------
+    IndexError
+        If a position of a removed edge is negative.
+    ValueError
+        If `removed` is neither positions nor a mask.
+
+    Examples
+    --------
+    >>> gz.remap_edge_ids([0, 1, 2, 3], removed=[1])
+    array([ 0, -1,  1,  2])
+    """
+    return positions_after(removed_positions(removed), edge_ids)
 
 
 def from_ogb(
@@ -449,6 +524,5 @@ def from_ogb(
     allowed = GRAPH_OPTIONS | {"coalesce", "drop_self_loops", "reverse"}
     if unknown := sorted(options.keys() - allowed):
         raise TypeError(f"{unknown[0]}= is not an option here: there are {sorted(allowed)}")
-    found = find_ogb(path, name=name, directed=directed, split_type=split_type)
-    work = partial(write_dataset, out, **{**found, **options})
-    return _built(out, work, bool(options.get("progress", False)))
+    arguments = find_ogb(path, name=name, directed=directed, split_type=split_type)
+    return built_dataset(out, BuildOptions(**{**arguments, **options}))

@@ -180,17 +180,22 @@ def convert_csv_to_gl(
     """
     from graphzero.ingest.edges import IdBound, read_edges  # ingest imports pyarrow
     from graphzero.ingest.lists import NodeOrder, write_graph
-    from graphzero.ingest.options import Progress
+    from graphzero.ingest.options import Progress, WriteOptions
 
     source = Path(by_either_name("csv_path", csv_path, input_csv))
-    bounds, progress = (IdBound(), IdBound()), Progress()
-    options: dict[str, Any] = {"memory": _MEMORY // 8, "bounds": bounds, "progress": progress}
+    options = WriteOptions("input", None, _MEMORY, Progress())
     with _target(by_either_name("out_path", out_path, output_bin), source) as target:
-        edges = read_edges(replace(_edges(source), directed=directed), target.parent, **options)
+        edges = read_edges(
+            replace(_edges(source), directed=directed),
+            target.parent,
+            memory=options.column_memory,
+            bounds=(IdBound(), IdBound()),
+            progress=options.progress,
+        )
         if not len(edges):
             raise ValueError(f"{source} has no edges")
-        space = NodeOrder(max(edges.max_ids) + 1)
-        write_graph(target, edges, space, memory=_MEMORY // 2, progress=progress).publish()
+        order = NodeOrder(max(edges.max_ids) + 1)
+        write_graph(target, edges, order, None, options).publish()
 
 
 def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -> None:
@@ -213,7 +218,8 @@ def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -
     OSError
         With errno and path.
     """
-    from graphzero.ingest.options import Progress
+    from graphzero.ingest.lists import NodeOrder
+    from graphzero.ingest.options import Progress, WriteOptions
     from graphzero.ingest.row_files import write_rows
     from graphzero.ingest.rows import ValueColumns, rows_of_table
     from graphzero.ingest.sources.text_table import CsvTable
@@ -228,5 +234,5 @@ def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -
         num_nodes = rows.count()
         if not num_nodes:
             raise ValueError(f"{source} has no records")
-        options: dict[str, Any] = {"order": None, "fill_missing": True, "progress": Progress()}
-        write_rows(target, rows, num_nodes, memory=_MEMORY // 2, **options).publish()
+        options = WriteOptions("input", None, _MEMORY, Progress())
+        write_rows(target, rows, NodeOrder(num_nodes), options, fill_missing=True).publish()

@@ -18,8 +18,7 @@ from test_changes import content
 
 import graphzero as gz
 from graphzero.cli import main
-from graphzero.ingest import append as append_module
-from graphzero.ingest import append_dataset, build_dataset
+from graphzero.ingest import additions, append, append_dataset, build_dataset, insertion
 from graphzero.store.manifest import read_manifest
 
 NODES, EDGES = 40, 300
@@ -34,9 +33,11 @@ TIMES = RNG.integers(0, 9, NODES)
 @pytest.fixture(scope="module", autouse=True)
 def small_pieces():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(append_module, "_PIECE_BYTES", 200)
-        patch.setattr(append_module, "_SEARCHED", 16)
-        patch.setattr(append_module, "_CHUNK", 11)
+        patch.setattr(insertion, "_PIECE_BYTES", 200)
+        for module in (additions, insertion):
+            patch.setattr(module, "_SEARCHED", 16)
+        for module in (additions, append, insertion):
+            patch.setattr(module, "_CHUNK", 11)
         yield
 
 
@@ -138,13 +139,12 @@ def test_removing_is_as_one_build_of_what_stays(tmp_path_factory, steps, attribu
         edges = typed(edges_of(new, attributes)) if len(new) else None
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            ds, moved = gz.append(folder / "data", edges, remove_edges=typed(gone))
-        ds.close()
-        moved = moved[CITES] if is_typed else moved
+            gz.append(folder / "data", edges, remove_edges=typed(gone)).close()
         stays = np.delete(np.arange(len(now)), gone)
-        assert moved(stays).tolist() == list(range(len(stays)))
-        assert (moved(gone) == -1).all()
-        val = moved(val)[moved(val) >= 0]
+        assert gz.remap_edge_ids(stays, gone).tolist() == list(range(len(stays)))
+        assert (gz.remap_edge_ids(gone, np.isin(np.arange(len(now)), gone)) == -1).all()
+        val = gz.remap_edge_ids(val, gone)
+        val = val[val >= 0]
         now = np.concatenate([now[stays], new])
     built(folder / "whole", now, val)
     assert content(folder / "data") == content(folder / "whole")
@@ -209,9 +209,8 @@ def test_all_edges_leave_and_others_come(tmp_path, attributes, how):
     if is_typed:
         old, new, gone = {CITES: old}, {CITES: new}, {CITES: gone}
     gz.build(tmp_path / "data", old, **how).close()
-    ds, moved = gz.append(tmp_path / "data", remove_edges=gone)
-    assert ds.num_edges == 0
-    assert (moved[CITES] if is_typed else moved)([0, 149]).tolist() == [-1, -1]
+    with gz.append(tmp_path / "data", remove_edges=gone) as ds:
+        assert ds.num_edges == 0
     assert not gz.verify(tmp_path / "data")
     gz.append(tmp_path / "data", new).close()
     gz.build(tmp_path / "whole", new, **how).close()
@@ -223,7 +222,7 @@ def test_an_edge_that_leaves_and_comes_again(tmp_path):
     how = {"coalesce": True, "edge_ids": True, "order": "input"}
     old, new = [[0, 1], [1, 2], [2, 0], [3, 3]], [[0, 1], [2, 1], [1, 2], [1, 3]]
     gz.build(tmp_path / "data", old, **how).close()
-    gz.append(tmp_path / "data", new, remove_edges=[0])[0].close()
+    gz.append(tmp_path / "data", new, remove_edges=[0]).close()
     gz.build(tmp_path / "whole", [*old[1:], *new], **how).close()
     assert content(tmp_path / "data") == content(tmp_path / "whole")
 
@@ -278,7 +277,7 @@ def test_what_has_joined_since_the_nodes_were_ordered(tmp_path, is_typed, capsys
     assert joined_of(folder, capsys) is None
     gz.append(folder, typed([[2, 3], [3, 3], [1, 0], [3, 1], [3, 2]])).close()
     assert joined_of(folder, capsys) == [1, 0.25, 5, 5 / 8]
-    gz.append(folder, typed([[3, 0]] * 3), remove_edges=typed([0, 2, 7]))[0].close()
+    gz.append(folder, typed([[3, 0]] * 3), remove_edges=typed([0, 2, 7])).close()
     assert joined_of(folder, capsys) == [1, 0.25, 7, 7 / 8]
     assert main(["info", str(folder)]) == 0
     assert (
@@ -289,7 +288,7 @@ def test_what_has_joined_since_the_nodes_were_ordered(tmp_path, is_typed, capsys
     edges = [[1, 2], [2, 3], [3, 3], [1, 0], [3, 1], [3, 0], [3, 0], [3, 0]]
     gz.build(tmp_path / "whole", typed(edges), **how).close()
     assert content(folder) == content(tmp_path / "whole")
-    gz.append(folder, remove_edges=typed([0]))[0].close()
+    gz.append(folder, remove_edges=typed([0])).close()
     assert joined_of(folder, capsys) == [0, 0, 0, 0]
     gz.reorder(folder, "hot").close()
     gz.build(tmp_path / "whole", typed(edges[1:]), **how).close()
@@ -483,9 +482,9 @@ def test_nodes_that_only_edges_name(tmp_path):
     with pytest.warns(UserWarning, match="columns that are not used: amount") as told:
         gz.append(tmp_path / "data", tmp_path / "more.csv").close()
     assert told[0].filename == __file__
-    ds, moved = gz.append(tmp_path / "again", remove_edges=[1])
-    ds.close()
-    assert moved([0, 1, 2]).tolist() == [0, -1, 1]
+    with gz.append(tmp_path / "again", remove_edges=[1]) as ds:
+        assert ds.num_edges == 2
+    assert gz.remap_edge_ids([0, 1, 2], removed=[1]).tolist() == [0, -1, 1]
     with gz.append(tmp_path / "data", nodes={"num_nodes": 4}) as ds:
         assert (ds.num_nodes, ds.num_edges, len(ds.graph.neighbors(9))) == (10, 7, 0)
 

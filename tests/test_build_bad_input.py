@@ -328,7 +328,9 @@ def test_errors_name_the_file_and_the_line(tmp_path, refused):
 
 
 def test_reorder_refuses_what_it_cannot(tmp_path):
-    gz.build(tmp_path, **small()).close()
+    gz.build(tmp_path, **small(), memory_limit="256MB").close()
+    with pytest.raises(ValueError, match="memory_limit='200MB' is too small.*at least 256MB"):
+        gz.reorder(tmp_path, "input", memory_limit="200MB")
     with pytest.raises(ValueError, match="neighbors="):
         gz.reorder(tmp_path, neighbors="out")
 

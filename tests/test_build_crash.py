@@ -20,8 +20,7 @@ import small_memory
 import graphzero as gz
 from graphzero import _core
 from graphzero.graph import dataset as dataset_module
-from graphzero.ingest import Changes, build_dataset, change_dataset, reorder_dataset
-from graphzero.ingest import build as build_module
+from graphzero.ingest import Changes, build_dataset, change_dataset, reorder_dataset, writer
 from graphzero.ingest.options import Progress
 from graphzero.store import atomic as disk_space
 from graphzero.store import folder
@@ -204,7 +203,7 @@ def test_full_disk(small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     for given, features, options in cases:
         check_full(target, given, features, **options)
     # The same where the disk fills while the build runs, which no look ahead can know.
-    monkeypatch.setattr("graphzero.ingest.build.require_disk_space", lambda *_: None)
+    monkeypatch.setattr("graphzero.ingest.writer.require_disk_space", lambda *_: None)
     for given, features, options in cases:
         check_full(target, given, features, **options)
 
@@ -218,7 +217,7 @@ RANDOM = np.random.default_rng(0).integers(0, NODES, (20_000, 2))
 def events(monkeypatch):
     """The phases of a build, and the bytes that it says it needs, in order."""
     found = []
-    phase, require = Progress.phase, build_module.require_disk_space
+    phase, require = Progress.phase, writer.require_disk_space
 
     def noted(self, label, *rest):
         found.append(label)
@@ -229,7 +228,7 @@ def events(monkeypatch):
         require(folder, num_bytes, needs)
 
     monkeypatch.setattr(Progress, "phase", noted)
-    monkeypatch.setattr(build_module, "require_disk_space", required)
+    monkeypatch.setattr(writer, "require_disk_space", required)
     return found
 
 
@@ -274,14 +273,6 @@ def test_what_has_no_room_is_refused_before_anything_is_written(
     assert len(events) == 2
     assert os.listdir(tmp_path / "d") == []
     gz.build(tmp_path / "d", edges, nodes={"a": {}} if typed else {}).close()
-
-
-def test_the_memory_of_a_build_is_at_least_256_megabytes(tmp_path):
-    with pytest.raises(ValueError, match="memory_limit='200MB' is too small.*at least 256MB"):
-        gz.build(tmp_path, RANDOM, memory_limit="200MB")
-    gz.build(tmp_path, RANDOM, memory_limit="256MB").close()
-    with pytest.raises(ValueError, match="memory_limit=1000000 is too small"):
-        gz.reorder(tmp_path, "input", memory_limit=1_000_000)
 
 
 # --- `gz.open` while a rebuild replaces the dataset: files of one build, or an error

@@ -44,8 +44,12 @@ def random_graph(num_nodes, num_edges):
 def test_many_runs_give_the_same_bytes(tmp_path, order, directed, payload):
     edges = random_graph(20_000, 150_000)
     np.save(tmp_path / "e.npy", edges)
-    features = np.random.default_rng(1).random((20_000, 30), np.float32)
+    features, wide = np.random.default_rng(1).random((2, 20_000, 30), np.float32)
+    np.save(tmp_path / "wide.npy", wide)
     options = {
+        # picked in passes over an array, put in order in blocks of a file, and converted
+        "nodes": {"wide": tmp_path / "wide.npy"},
+        "feature_dtype": "bfloat16" if payload else None,
         "directed": directed,
         "neighbors": "both",
         "order": order,

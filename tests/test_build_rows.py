@@ -10,16 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import graphzero as gz
-from graphzero.ingest import build_dataset, row_files, stored
-from graphzero.ingest.lists import NodeOrder
-from graphzero.ingest.options import Progress, WriteOptions
-from graphzero.ingest.row_files import write_rows
-from graphzero.ingest.rows import round_to, rows_of_array
-from graphzero.store.format import BFLOAT16, FLAG_VECTOR, Header, read_file, verify_file
+from graphzero.ingest import build_dataset, dataset_files
+from graphzero.store.format import FLAG_VECTOR, Header, read_file, verify_file
 
 EDGES = np.array([[0, 3], [1, 3], [2, 3], [0, 1], [4, 1], [3, 4]])
 NODES = 5
@@ -93,51 +87,6 @@ def test_splits(tmp_path: Path, order: str) -> None:
         assert (stored.dtype, header.width, header.flags) == ("<i8", 1, FLAG_VECTOR)
 
 
-@settings(max_examples=50, deadline=None)
-@given(
-    num_nodes=st.integers(1, 60),
-    width=st.integers(1, 3),
-    memory=st.sampled_from([1, 200, 1000, 1 << 20]),
-    dtype=st.sampled_from([None, np.dtype(np.float16), BFLOAT16]),
-    seed=st.integers(0, 99),
-)
-def test_permutation_in_any_number_of_blocks(
-    tmp_path_factory: pytest.TempPathFactory,
-    num_nodes: int,
-    width: int,
-    memory: int,
-    dtype: Any,
-    seed: int,
-) -> None:
-    rng = np.random.default_rng(seed)
-    values = rng.random((num_nodes, width))
-    node_ids = rng.permutation(num_nodes)
-    rank = np.empty(num_nodes, np.uint32)
-    rank[node_ids] = np.arange(num_nodes)
-    path = tmp_path_factory.mktemp("d") / "x.gd"
-    rows = rows_of_array("x", values, dtype=dtype)
-    how: Any = {"fill_missing": True, "memory": memory, "progress": Progress()}
-    write_rows(path, rows, num_nodes, order=NodeOrder(num_nodes, node_ids, rank), **how).publish()
-    _, arrays = read_file(path)
-    expected = values[node_ids] if dtype is None else round_to(values[node_ids], dtype)
-    assert arrays["rows"].tobytes() == expected.tobytes()
-
-
-def test_rows_of_a_file_in_one_pass_in_several_and_in_blocks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of arrays in memory: `test_permutation_in_any_number_of_blocks`."""
-    np.save(tmp_path / "x.npy", np.random.default_rng(0).random((1000, 5)).astype(">f4")[:, :4])
-    edges = np.random.default_rng(1).integers(0, 1000, (3000, 2))
-    monkeypatch.setattr(row_files, "_PICK_BYTES", 512)
-    written = []
-    for memory in (1 << 20, 20_000, 2_000):
-        monkeypatch.setattr(WriteOptions, "rows_memory", memory)
-        build_dataset(tmp_path / "d", edges, tmp_path / "x.npy")
-        written.append((tmp_path / "d" / "features.gd").read_bytes())
-    assert written[0] == written[1] == written[2]
-
-
 # --- labels among the features
 
 CLASSES, POSITIONS = np.arange(40) % 4, np.arange(40)
@@ -170,7 +119,7 @@ def test_a_column_with_the_name_of_labels_is_no_feature(tmp_path: Path, name: st
 def test_a_column_that_equals_the_labels_is_no_feature(
     tmp_path: Path, order: str, ids: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored, "_PIECE_BYTES", 100)
+    monkeypatch.setattr(dataset_files, "_PIECE_BYTES", 100)
     labels = pa.table({"id": POSITIONS, "team": CLASSES})
     options: Any = {"order": order, "ids": ids}
     with pytest.raises(ValueError, match="column 'group' equals the labels in every row"):

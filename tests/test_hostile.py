@@ -20,7 +20,7 @@ from verify_cases import DATASETS
 import graphzero as gz
 from graphzero import _core
 from graphzero.errors import FormatError
-from graphzero.ingest import build, lists, row_files
+from graphzero.ingest import lists, row_files
 from graphzero.sampling import negatives
 from graphzero.store import format as gz_format
 from graphzero.store.manifest import MANIFEST_NAME, read_manifest
@@ -338,7 +338,7 @@ def refusable():
 def sound(new_folder, name, wide):
     """A dataset with a pack; `wide`: with ids of 64 bits."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (build, lists, row_files) if wide else ():
+        for module in (lists, row_files) if wide else ():
             patch.setattr(module, "id_dtype", lambda _: np.dtype("<u8"))
         DATASETS[name](folder := new_folder("sound") / "d")
     with gz.open(folder) as ds, suppress(ValueError):  # some have no rows to pack

@@ -17,7 +17,6 @@ import pytest
 from http_server import serving
 
 import graphzero as gz
-from graphzero.ingest import folder as ingest_folder
 from graphzero.store import folder as folder_module
 from graphzero.store import remote, remote_files
 from graphzero.store.atomic import is_staging_name
@@ -137,7 +136,7 @@ def counted_from_commit(work: Callable[[], object]) -> None:
         commit(*arguments)
 
     commit = folder_module.commit
-    remote.commit = ingest_folder.commit = committing  # type: ignore[attr-defined]
+    remote.commit = folder_module.commit = committing  # type: ignore[attr-defined]
     work()
 
 

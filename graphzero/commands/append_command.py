@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import time
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -41,17 +40,21 @@ def run(args: argparse.Namespace) -> int:
 
     started = time.perf_counter()
     edges = None if args.edges is None else edges_of(args.edges)
-    given: dict[str, Any] = {"edges": edges, "nodes": args.nodes or None}
+    nodes = args.nodes or None
     if args.description is not None:
         if args.edges is not None or args.nodes:
             raise ValueError("with --from, the file says what is new: leave --edges and --node out")
-        given = read_description(args.description)
-        if unknown := sorted(given.keys() - {"edges", "nodes"}):
+        description = read_description(args.description)
+        if unknown := sorted(description.keys() - {"edges", "nodes"}):
             raise ValueError(f"{args.description}: {unknown[0]!r} is not for append")
-    how = {"memory_limit": args.memory_limit, "progress": shows_progress(args)}
-    if args.remove_edges is None:
-        append(args.dir, **given, **how).close()
-    else:
-        append(args.dir, **given, **how, remove_edges=np.load(args.remove_edges))[0].close()
+        edges, nodes = description["edges"], description.get("nodes")
+    append(
+        args.dir,
+        edges,
+        nodes=nodes,
+        remove_edges=None if args.remove_edges is None else np.load(args.remove_edges),
+        memory_limit=args.memory_limit,
+        progress=shows_progress(args),
+    ).close()
     print_built(args.dir, (), started)
     return 0

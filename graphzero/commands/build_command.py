@@ -118,7 +118,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Builds a dataset and prints a summary."""
-    from graphzero.api import write_dataset  # pyarrow takes long to import
+    from graphzero.api import checked_options  # pyarrow takes long to import
+    from graphzero.ingest.build import write_dataset
+    from graphzero.ingest.options import BuildOptions
 
     started = time.perf_counter()
     options = {name: getattr(args, name) for name in _OF_FILES}
@@ -129,7 +131,9 @@ def run(args: argparse.Namespace) -> int:
         if changed:
             raise ValueError(f"with --from, the file says what these are: {', '.join(changed)}")
         options = read_description(args.description)
-    notes = write_dataset(args.dir, **options, **order_options(args))
+    order = order_options(args)
+    wanted = checked_options(BuildOptions(**options, neighbors=args.neighbors, **order))
+    notes = write_dataset(args.dir, wanted)
     print_built(args.dir, notes.lines(), started)
     return 0
 

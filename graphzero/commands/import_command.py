@@ -42,12 +42,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Builds the dataset and prints a summary."""
-    from graphzero.api import write_dataset  # pyarrow takes long to import
+    from graphzero.api import checked_options  # pyarrow takes long to import
+    from graphzero.ingest.build import write_dataset
     from graphzero.ingest.ogb import find_ogb
+    from graphzero.ingest.options import BuildOptions
 
     started = time.perf_counter()
     found = find_ogb(args.dir, name=args.name, directed=args.directed, split_type=args.split_type)
     stored = {"feature_dtype": args.feature_dtype, "edge_ids": args.edge_ids}
-    notes = write_dataset(args.out, **{**found, **stored, **order_options(args)})
+    order = order_options(args)
+    wanted = checked_options(
+        BuildOptions(**{**found, **stored, "neighbors": args.neighbors, **order})
+    )
+    notes = write_dataset(args.out, wanted)
     print_built(args.out, notes.lines(), started)
     return 0

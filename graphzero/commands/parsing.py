@@ -223,9 +223,8 @@ def chosen_prefetch(args: Namespace) -> Prefetch | None:
 
 
 class OrderOptions(TypedDict):
-    """Arguments of `build` and `reorder` for the options of `add_order_options`."""
+    """Arguments of `build` and `reorder` for the options of `add_order_options`, but one."""
 
-    neighbors: Literal["in", "out", "both"] | None
     order: Literal["hot", "input", "presample"]
     presample: Presample | None
     memory_limit: str
@@ -233,14 +232,13 @@ class OrderOptions(TypedDict):
 
 
 def order_options(args: Namespace) -> OrderOptions:
-    """The values of the options of `add_order_options`."""
+    """The values of the options of `add_order_options`, but ``neighbors``."""
     counting = {
         field.name: getattr(args, field.name)
         for field in fields(Presample)
         if getattr(args, field.name) is not None
     }
     return {
-        "neighbors": args.neighbors,
         "order": args.order,
         "presample": Presample(**counting) if counting else None,
         "memory_limit": args.memory_limit,

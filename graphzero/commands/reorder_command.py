@@ -29,6 +29,6 @@ def run(args: argparse.Namespace) -> int:
     from graphzero.api import reorder  # pyarrow takes long to import
 
     started = time.perf_counter()
-    reorder(args.dir, **order_options(args)).close()
+    reorder(args.dir, neighbors=args.neighbors, **order_options(args)).close()
     print_built(args.dir, (), started, order=f" in {args.order} order")
     return 0

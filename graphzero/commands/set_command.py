@@ -44,13 +44,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Changes a dataset in one step, and prints a summary."""
     from graphzero.api import change  # pyarrow takes long to import
+    from graphzero.ingest.changes import Changes
 
     started = time.perf_counter()
-    changes = ("attributes", "splits", "drop_attributes", "drop_splits")
-    names = (*changes, "of", "dtype", "id_column", "memory_limit")
-    options = {name: getattr(args, name) for name in names}
-    if not any(options[name] for name in changes):
+    changes = Changes(
+        args.of,
+        attributes=args.attributes,
+        splits=args.splits,
+        drop_attributes=args.drop_attributes,
+        drop_splits=args.drop_splits,
+        dtype=args.dtype,
+        id_column=args.id_column,
+    )
+    if not (args.attributes or args.splits or args.drop_attributes or args.drop_splits):
         raise ValueError("nothing to set or drop: see graphzero set --help")
-    change(args.dir, progress=shows_progress(args), **options).close()
+    limit, progress = args.memory_limit, shows_progress(args)
+    change(args.dir, changes, memory_limit=limit, progress=progress).close()
     print_built(args.dir, (), started)
     return 0

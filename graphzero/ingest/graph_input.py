@@ -154,7 +154,9 @@ def open_graph_input(options: BuildOptions) -> GraphInput:
                 source, rows, edge_splits[edge_type], sampled_by, wanted[edge_type]
             )
             edges[edge_type] = replace(one, link_split=link.get(edge_type))
-    check_attributes(wanted.values(), {n for one in edges.values() for n in one.merging.how})
+    check_attributes(
+        wanted.values(), {n for one in edges.values() for n in one.merging.aggregations}
+    )
     return GraphInput(nodes, edges)
 
 
@@ -616,6 +618,11 @@ def final_counts(
     return found
 
 
+def are_sparse(count: int, num_references: int) -> bool:
+    """Whether so few references to so many nodes are probably a wrong id."""
+    return count > max(ALWAYS_NODES, NODES_PER_REFERENCE * num_references)
+
+
 def _count_by_ids(
     name: str, nodes: NodeInput, given: GraphInput, lists: Mapping[EdgeType, EdgeList]
 ) -> int:
@@ -629,7 +636,7 @@ def _count_by_ids(
                 counts.append((most + 1, f"the edges of type {edge_type}" if name else table))
                 num_references += edges.num_input_edges
     count, where = max(counts, default=(0, ""))
-    if count > max(ALWAYS_NODES, NODES_PER_REFERENCE * num_references):
+    if are_sparse(count, num_references):
         option = "'num_nodes': " if name else "num_nodes="
         raise ValueError(
             f"Node ids are too sparse: the largest one, in {where}, is {count - 1:,}, with "

@@ -11,13 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero.ingest.edges import EdgeList
-from graphzero.ingest.merge import edge_keys
-from graphzero.ingest.sort import TempColumn
+from graphzero.ingest.merge import end_keys
+from graphzero.ingest.sort import Array, TempColumn
 from graphzero.store.format import FLAG_VECTOR, FileWriter, id_dtype, layout, sealed_file
 from graphzero.store.manifest import EDGES, EdgeType, reverse_types
 from graphzero.units import as_count
 
-Array = npt.NDArray[Any]
 PARTS = ("train", "val", "test")
 _CHUNK = 1 << 16
 _SAMPLED = 1 << 20  # times, about, among which the bounds are looked for
@@ -88,21 +87,21 @@ def link_splits(value: Any, types: Mapping[EdgeType, Any]) -> dict[EdgeType, Lin
             )
         return {EDGES: value}
     of_type = dict(value)
-    for name, one in of_type.items():
-        if isinstance(one, float):
-            raise ValueError(f"edge_splits[{name!r}]={one}: gz.LinkSplit holds out fractions")
-    if not any(isinstance(one, LinkSplit) for one in of_type.values()):
+    for name, split in of_type.items():
+        if isinstance(split, float):
+            raise ValueError(f"edge_splits[{name!r}]={split}: gz.LinkSplit holds out fractions")
+    if not any(isinstance(split, LinkSplit) for split in of_type.values()):
         return {}
-    for kind, one in of_type.items():
-        if kind not in types or not isinstance(one, LinkSplit):
+    for edge_type, split in of_type.items():
+        if edge_type not in types or not isinstance(split, LinkSplit):
             raise ValueError(
-                f"edge_splits[{kind!r}] is not a LinkSplit of an edge type: LinkSplits stand by "
-                f"edge type, or alone in a graph without types, and not beside other splits"
+                f"edge_splits[{edge_type!r}] is not a LinkSplit of an edge type: LinkSplits stand "
+                f"by edge type, or alone in a graph without types, and not beside other splits"
             )
-    for kind, one in tuple(of_type.items()):
-        for name in reverse_types(kind, types):
-            if of_type.setdefault(name, one) != one:
-                raise ValueError(f"{kind} and its reverse {name} have different LinkSplits")
+    for edge_type, split in tuple(of_type.items()):
+        for name in reverse_types(edge_type, types):
+            if of_type.setdefault(name, split) != split:
+                raise ValueError(f"{edge_type} and its reverse {name} have different LinkSplits")
     return of_type
 
 
@@ -136,8 +135,8 @@ def time_bounds(split: LinkSplit, edges: EdgeList, of_reverse: Bounds | None) ->
     times = np.sort(np.concatenate([*sample, np.zeros(0 if sample else 1, np.int64)]))
     shares = np.array([1 - split.val - split.test, 1 - split.test])
     at = np.minimum(np.round(shares * len(times)).astype(int), len(times) - 1)
-    found: Bounds = times[at]
-    return found
+    bounds: Bounds = times[at]
+    return bounds
 
 
 def _parts(
@@ -148,8 +147,8 @@ def _parts(
     names = ("target", "source") if ends[0] > ends[1] else ("source", "target")
     for begin in range(0, edges.num_records, _CHUNK):
         if bounds is None:
-            one, other = edges.read(begin, begin + _CHUNK, *names)
-            draw = _draws(edge_keys(one, other, undirected=ends[0] == ends[1]), split.seed)
+            first, second = edges.read(begin, begin + _CHUNK, *names)
+            draw = _draws(end_keys(first, second, undirected=ends[0] == ends[1]), split.seed)
             yield begin, np.where(draw < split.test, 2, draw < split.test + split.val)
         else:
             (time,) = edges.read(begin, begin + _CHUNK, "time")
@@ -164,14 +163,15 @@ def _draws(keys: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.float64]:
         word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         word ^= word >> np.uint64(31)
-    found: npt.NDArray[np.float64] = (word >> np.uint64(11)) * 2.0**-53
-    return found
+    draws: npt.NDArray[np.float64] = (word >> np.uint64(11)) * 2.0**-53
+    return draws
 
 
 def hold_out(
     folder: Path,
     edges: EdgeList,
     ends: tuple[str, str],
+    *,
     split: LinkSplit,
     bounds: Bounds | None,
     memory: int,
@@ -242,7 +242,7 @@ def write_link_split(path: Path, edges: EdgeList) -> FileWriter:
     header = layout("features", sections, num_nodes=size, width=1, flags=FLAG_VECTOR)
     with sealed_file(path, header) as file:
         for begin in range(0, edges.num_records, _CHUNK):
-            found = edges.read(begin, begin + _CHUNK, *names)
-            for (section, _, _), values in zip(sections, found, strict=True):
+            columns = edges.read(begin, begin + _CHUNK, *names)
+            for (section, _, _), values in zip(sections, columns, strict=True):
                 file.append(section, values)
     return file

@@ -5,11 +5,10 @@ Nodes are ordered by occurrences in the lists, or by visits in sampled mini-batc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,18 +16,21 @@ import numpy.typing as npt
 from graphzero._core import count_ids, edge_keys, key_neighbors, list_starts
 from graphzero.ingest import sort
 from graphzero.ingest.edges import EdgeList
-from graphzero.ingest.options import Advance, Progress
+from graphzero.ingest.options import Progress, WriteOptions
 from graphzero.ingest.rows import Rows
+from graphzero.ingest.sort import Array
 from graphzero.store.format import (
     FLAG_DIRECTED,
     FLAG_INCOMING,
     FLAG_TYPED,
+    FLAG_VECTOR,
     FileWriter,
     Header,
     id_dtype,
     layout,
     sealed_file,
 )
+from graphzero.store.manifest import EdgeType
 from graphzero.units import available_processors
 
 # The order of nodes
@@ -51,13 +53,37 @@ class NodeOrder:
     """
 
     num_nodes: int
-    node_ids: Any = None
-    node_rank: Any = None
+    node_ids: Array | None = None
+    node_rank: Array | None = None
+
+    def to_stored(self, ids: Array) -> Array:
+        """Stored ids of the user's ids."""
+        return ids if self.node_rank is None else self.node_rank[ids]
+
+    def to_user(self, stored_ids: Array) -> Array:
+        """The user's ids of stored ids."""
+        return stored_ids if self.node_ids is None else self.node_ids[stored_ids]
+
+    def layout(self) -> Header:
+        """Header of a file of both."""
+        ids, count = id_dtype(self.num_nodes), self.num_nodes
+        arrays = [("rows", ids, count), ("node_rank", ids, count)]
+        return layout("features", arrays, num_nodes=count, width=1, flags=FLAG_VECTOR)
+
+    def write(self, file: FileWriter, ids_section: str = "node_ids") -> None:
+        """Writes both to sections of a file; in input order, there are none."""
+        if self.node_ids is not None and self.node_rank is not None:
+            file.append(ids_section, self.node_ids)
+            file.append("node_rank", self.node_rank)
 
 
-def hot_order(
-    folder: Path, num_nodes: int, occurrences: Iterable[npt.NDArray[Any]], memory: int
-) -> NodeOrder:
+def list_ends(edge_type: EdgeType, incoming: bool) -> tuple[str, str]:
+    """The node type that has the lists of an edge type, and the one that is in them."""
+    source, _, target = edge_type
+    return (target, source) if incoming else (source, target)
+
+
+def hot_order(folder: Path, num_nodes: int, occurrences: Iterable[Array], memory: int) -> NodeOrder:
     """Order by descending number of occurrences, ties by ascending id.
 
     Parameters
@@ -73,7 +99,7 @@ def hot_order(
     counts = sort.temp_array(folder, num_nodes, np.uint64, memory // 2)
     for ids in occurrences:
         count_ids(ids, counts)
-    return _by_count(folder, counts, None, memory)
+    return _by_count(folder, counts, NodeOrder(num_nodes), memory)
 
 
 def visit_order(folder: Path, visits: Rows, ties: NodeOrder, memory: int) -> NodeOrder:
@@ -91,18 +117,18 @@ def visit_order(folder: Path, visits: Rows, ties: NodeOrder, memory: int) -> Nod
     """
     counts = sort.temp_array(folder, ties.num_nodes, np.uint64, memory // 2)
     for ids, numbers in visits.chunks(_CHUNK):
-        counts[ties.node_rank[ids]] = numbers[:, 0]
-    return _by_count(folder, counts, ties.node_ids, memory)
+        counts[ties.to_stored(ids)] = numbers[:, 0]
+    return _by_count(folder, counts, ties, memory)
 
 
 def _by_count(
-    folder: Path, keys: npt.NDArray[np.uint64], nodes: npt.NDArray[Any] | None, memory: int
+    folder: Path, keys: npt.NDArray[np.uint64], ties: NodeOrder, memory: int
 ) -> NodeOrder:
-    """Order by descending count, ties by position; `keys` are the counts, sorted in place.
+    """Order by descending count, ties as in another order, in which the counts are.
 
-    `nodes` has the user's id of each position; None if they are the same.
+    `keys` are the counts, which are sorted in place.
     """
-    num_nodes, memory_each = len(keys), memory // 4
+    num_nodes = len(keys)
     # One in-place sort of (maximum - count, position) packed in 64 bits. Counts that need
     # more bits than the position leaves free are capped: such hubs are equally hot.
     bits = max(1, (num_nodes - 1).bit_length())
@@ -114,13 +140,11 @@ def _by_count(
         part <<= np.uint64(bits)
         part |= np.arange(begin, begin + len(part), dtype=np.uint64)
     keys.sort()
-    node_ids = sort.temp_array(folder, num_nodes, np.uint32, memory_each)
-    node_rank = sort.temp_array(folder, num_nodes, np.uint32, memory_each)
+    node_ids = sort.temp_array(folder, num_nodes, np.uint32, memory // 4)
+    node_rank = sort.temp_array(folder, num_nodes, np.uint32, memory // 4)
     low = np.uint64((1 << bits) - 1)
     for begin in range(0, num_nodes, _CHUNK):
-        ids = (keys[begin : begin + _CHUNK] & low).astype(np.uint32)
-        if nodes is not None:
-            ids = nodes[ids]
+        ids = ties.to_user((keys[begin : begin + _CHUNK] & low).astype(np.uint32))
         node_ids[begin : begin + len(ids)] = ids
         node_rank[ids] = np.arange(begin, begin + len(ids), dtype=np.uint32)
     return NodeOrder(num_nodes, node_ids, node_rank)
@@ -130,7 +154,7 @@ def _by_count(
 
 
 _COLUMNS = {"edge_ids": "position", "weights": "weight", "times": "time"}  # of an `EdgeList`
-_SHORT = 32  # longer lists are summed one by one, shorter ones side by side
+_SHORT = 32  # longer lists are summed one after the other, shorter ones side by side
 _ENTRY_BYTES = 96  # of an edge while its list is sorted by time: time, keys, copies, permutations
 _MIN_ENTRIES = 1024
 _SIGN = np.uint64(1 << 63)
@@ -168,9 +192,9 @@ def graph_layout(edges: EdgeList, owners: NodeOrder, neighbors: NodeOrder | None
     )
 
 
-def payload_dtypes(edges: EdgeList) -> dict[str, np.dtype[Any]]:
+def payload_dtypes(edges: EdgeList) -> dict[str, np.dtype[np.generic]]:
     """What entries have besides their ends, by section of the file."""
-    dtypes: dict[str, np.dtype[Any]] = {}
+    dtypes: dict[str, np.dtype[np.generic]] = {}
     if edges.with_edge_ids:
         dtypes["edge_ids"] = id_dtype(edges.num_input_edges)
     if "weight" in edges.columns:
@@ -180,15 +204,15 @@ def payload_dtypes(edges: EdgeList) -> dict[str, np.dtype[Any]]:
     return dtypes
 
 
-def entries(
+def _entries(
     edges: EdgeList, begin: int, end: int, owners: NodeOrder, neighbors: NodeOrder
-) -> tuple[npt.NDArray[np.uint64], tuple[npt.NDArray[Any], ...]]:
+) -> tuple[npt.NDArray[np.uint64], tuple[Array, ...]]:
     """Keys owner << 32 | neighbor, in stored ids, of some records, and their payload."""
     names = [_COLUMNS[name] for name in payload_dtypes(edges)]
     if edges.node_times is not None:
         names.remove("time")
     owner, neighbor, *payload = edges.read(begin, end, *edges.ends, *names)
-    times: list[npt.NDArray[Any]] = []  # of the entries, and of their mirrors
+    times: list[Array] = []  # of the entries, and of their mirrors
     if edges.node_times is not None:
         ends = (neighbor, owner) if edges.needs_mirrors else (neighbor,)
         times = [edges.node_times[ids] for ids in ends]
@@ -211,6 +235,77 @@ def entries(
     return both, tuple(payload)
 
 
+def sort_entries(
+    folder: Path,
+    edges: EdgeList,
+    owners: NodeOrder,
+    neighbors: NodeOrder,
+    *,
+    dtypes: Mapping[str, np.dtype[np.generic]],
+    memory: int,
+    progress: Progress,
+) -> sort.EdgeSorter:
+    """The entries of the lists of some edges, with a payload of these dtypes, sorted by both ends.
+
+    The other parameters are those of `write_graph`; without types, `neighbors` is `owners`.
+    """
+    payload = list(dtypes.values())
+    run = sort.run_length(payload, memory // 2 if edges.needs_mirrors else memory)
+    sorter = sort.EdgeSorter(folder, payload, memory)
+    with progress.phase("sorting edges", edges.num_records, "edges") as advance:
+        for begin in range(0, edges.num_records, run):
+            end = min(begin + run, edges.num_records)
+            sorter.spill()
+            keys, values = _entries(edges, begin, end, owners, neighbors)
+            sorter.add(keys, values)
+            advance(end - begin)
+    return sorter
+
+
+class EntryWriter:
+    """Writes entries of neighbour lists to a file, and the sections that are derived from them.
+
+    Parameters
+    ----------
+    file : FileWriter
+    memory : int
+        Bytes for the order of each list by time.
+
+    Attributes
+    ----------
+    needs_owners : bool
+        Whether sections are derived for each list.
+    most_entries : int
+        That are ordered by time at once.
+    """
+
+    def __init__(self, file: FileWriter, memory: int) -> None:
+        self._file = file
+        self._sums = ListSums()
+        self._time_order = TimeOrderWriter(file, file.path.parent, memory)
+        self.most_entries = self._time_order.most_entries
+        self.needs_owners = any(file.header.find(name) for name in ("weights", "times"))
+
+    def add(self, columns: Mapping[str, Array], owners: npt.NDArray[np.uint64] | None) -> None:
+        """Takes the next entries, by section; `owners` has the node of each, if they are needed."""
+        for name, values in columns.items():
+            self._file.append(name, values)
+        if owners is None:
+            return
+        if "weights" in columns:
+            self._file.append("cum_weights", self._sums.add(owners, columns["weights"]))
+        if "times" in columns:
+            for begin in range(0, len(owners), self.most_entries):
+                part = slice(begin, begin + self.most_entries)
+                self._time_order.add(owners[part], columns["times"][part])
+
+    def finish(self, order: NodeOrder) -> None:
+        """Writes the last list by time, and the order of the nodes where the file has it."""
+        self._time_order.finish()
+        if self._file.header.find("node_ids") is not None:
+            order.write(self._file)
+
+
 def _write_indptr(
     file: FileWriter, keys: npt.NDArray[np.uint64], done: int, first: int, stop: int
 ) -> int:
@@ -220,40 +315,12 @@ def _write_indptr(
     return max(first, stop)
 
 
-def _write_lists(
-    file: FileWriter,
-    sorter: sort.EdgeSorter,
-    names: list[str],
-    time_order: TimeOrderWriter,
-    advance: Advance,
-) -> None:
-    """Writes the sorted entries, their payload of these names, and the sections derived from it."""
-    sums, done, node = ListSums(), 0, 0
-    size = min(_CHUNK, time_order.most_entries) if "times" in names else _CHUNK
-    for keys, payload in sort.sorted_pieces(sorter, size):
-        node = _write_indptr(file, keys, done, node, int(keys[-1] >> _HALF) + 1)
-        done += len(keys)
-        file.append("indices", key_neighbors(keys))
-        owners = keys >> _HALF if names else keys
-        for name, array in zip(names, payload, strict=True):
-            file.append(name, array)
-            if name == "weights":
-                file.append("cum_weights", sums.add(owners, array))
-            elif name == "times":
-                time_order.add(owners, array)
-        advance(len(keys))
-    _write_indptr(file, np.empty(0, np.uint64), done, node, file.header.num_nodes + 1)
-    time_order.finish()
-
-
 def write_graph(
     path: Path,
     edges: EdgeList,
     owners: NodeOrder,
-    neighbors: NodeOrder | None = None,
-    *,
-    memory: int,
-    progress: Progress,
+    neighbors: NodeOrder | None,
+    options: WriteOptions,
 ) -> FileWriter:
     """Sorts an edge list into a file, and frees the memory and disk space of the list.
 
@@ -264,37 +331,41 @@ def write_graph(
     edges : EdgeList
     owners : NodeOrder
         The nodes that have the lists; without `neighbors`, the file has their order.
-    neighbors : NodeOrder, optional
+    neighbors : NodeOrder or None
         Of a graph with types: the nodes that are in the lists.
-    memory : int
-        Bytes for the sort.
-    progress : Progress
+    options : WriteOptions
 
     Returns
     -------
     FileWriter
         Sealed, not yet published.
     """
-    dtypes = payload_dtypes(edges)
-    time_memory = memory // 4 if edges.has_times else 0  # for the order of each list by time
-    memory -= time_memory
-    run = sort.run_length(list(dtypes.values()), memory // 2 if edges.needs_mirrors else memory)
-    sorter = sort.EdgeSorter(path.parent, list(dtypes.values()), memory)
+    dtypes, progress, memory = payload_dtypes(edges), options.progress, options.sort_memory
+    time_memory = memory // 4 if edges.has_times else 0
     with sealed_file(path, graph_layout(edges, owners, neighbors)) as file:
-        time_order = TimeOrderWriter(file, path.parent, time_memory)
-        with progress.phase("sorting edges", edges.num_records, "edges") as advance:
-            for begin in range(0, edges.num_records, run):
-                end = min(begin + run, edges.num_records)
-                sorter.spill()
-                keys, payload = entries(edges, begin, end, owners, neighbors or owners)
-                sorter.add(keys, payload)
-                advance(end - begin)
+        writer = EntryWriter(file, time_memory)
+        sorter = sort_entries(
+            path.parent,
+            edges,
+            owners,
+            neighbors or owners,
+            dtypes=dtypes,
+            memory=memory - time_memory,
+            progress=progress,
+        )
         edges.close()
+        size = min(_CHUNK, writer.most_entries) if edges.has_times else _CHUNK
+        done = node = 0
         with progress.phase("writing graph", file.header.width, "edges") as advance:
-            _write_lists(file, sorter, list(dtypes), time_order, advance)
-            if file.header.find("node_ids") is not None:
-                file.append("node_ids", owners.node_ids)
-                file.append("node_rank", owners.node_rank)
+            for keys, payload in sort.sorted_pieces(sorter, size):
+                node = _write_indptr(file, keys, done, node, int(keys[-1] >> _HALF) + 1)
+                done += len(keys)
+                columns = dict(zip(dtypes, payload, strict=True))
+                columns = {"indices": key_neighbors(keys), **columns}
+                writer.add(columns, keys >> _HALF if writer.needs_owners else None)
+                advance(len(keys))
+            _write_indptr(file, np.empty(0, np.uint64), done, node, file.header.num_nodes + 1)
+            writer.finish(owners)
     return file
 
 
@@ -317,9 +388,7 @@ class ListSums:
         self._source = -1
         self._sum = 0.0
 
-    def add(
-        self, sources: npt.NDArray[np.uint64], weights: npt.NDArray[Any]
-    ) -> npt.NDArray[np.float64]:
+    def add(self, sources: npt.NDArray[np.uint64], weights: Array) -> npt.NDArray[np.float64]:
         """Running sums of the next entries, (n,) float64.
 
         Parameters
@@ -339,8 +408,8 @@ class ListSums:
             begins, sizes = begins[sizes > at], sizes[sizes > at]
             sums[begins + at] += sums[begins + at - 1]
         for start, length in zip(starts[~short].tolist(), lengths[~short].tolist(), strict=True):
-            one_list = sums[start : start + length]
-            np.add.accumulate(one_list, out=one_list)
+            long_list = sums[start : start + length]
+            np.add.accumulate(long_list, out=long_list)
         self._source, self._sum = int(sources[-1]), float(sums[-1])
         return sums
 

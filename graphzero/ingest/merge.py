@@ -19,12 +19,12 @@ import numpy.typing as npt
 from graphzero.errors import user_line
 from graphzero.ingest import sort
 from graphzero.ingest.edges import EdgeColumn, EdgeList, span_of
-from graphzero.ingest.options import Advance, WriteOptions
-from graphzero.ingest.rows import as_numbers, round_to
+from graphzero.ingest.options import WriteOptions
+from graphzero.ingest.rows import Rows, as_numbers, round_to
+from graphzero.ingest.sort import Array
 from graphzero.store.format import dtype_name
 from graphzero.store.manifest import EDGES, EdgeChanges, EdgeType, SampledBy
 
-Array = npt.NDArray[Any]
 _AGGREGATIONS = ("sum", "mean", "min", "max", "first", "last")
 _WAYS = ", ".join(f"'{name}'" for name in _AGGREGATIONS)
 _POSITION = np.dtype(np.uint64)
@@ -49,27 +49,27 @@ class Merging:
     ----------
     coalesce, drop_self_loops, reverse : bool
         The options.
-    one : str or None
+    default : str or None
         The aggregation of all attributes that `by_name` does not have; None: they must be equal.
     by_name : dict of str to str
-    how : dict of str to str
-        The aggregation of each attribute, weights and times among them.
+    aggregations : dict of str to str
+        That of each attribute, weights and times among them.
     sampled_by : SampledBy
     locate : callable
         From the position of an edge to its place in the input, in words.
     """
 
     coalesce: bool = False
-    one: str | None = None
+    default: str | None = None
     by_name: dict[str, str] = field(default_factory=dict)
     drop_self_loops: bool = False
     reverse: bool = False
-    how: dict[str, str] = field(default_factory=dict)
+    aggregations: dict[str, str] = field(default_factory=dict)
     sampled_by: SampledBy = field(default_factory=SampledBy)
     locate: Callable[[int], str] = str
 
     def of_attributes(
-        self, attributes: Mapping[str, Any], sampled_by: SampledBy, locate: Callable[[int], str]
+        self, attributes: Mapping[str, Rows], sampled_by: SampledBy, locate: Callable[[int], str]
     ) -> Merging:
         """What the options mean for the edges of one type.
 
@@ -84,18 +84,18 @@ class Merging:
             dtypes[sampled_by.weight] = np.dtype(np.float32)
         if time is not None:
             dtypes[time] = np.dtype(np.int64)
-        how: dict[str, str] = {}
+        aggregations: dict[str, str] = {}
         for name, dtype in dtypes.items():
             chosen = self.by_name.get(name)
-            if chosen is None and not (name == time and self.one in ("sum", "mean")):
-                chosen = self.one
+            if chosen is None and not (name == time and self.default in ("sum", "mean")):
+                chosen = self.default
             if dtype.kind in {"sum": "b", "mean": "biu"}.get(chosen or "", ""):
                 raise ValueError(
                     f"coalesce={chosen!r} is not for {dtype_name(dtype)}: convert {name!r}, or "
                     f"choose another aggregation of it, such as coalesce={{{name!r}: 'max'}}"
                 )
-            how[name] = chosen or "equal"
-        return replace(self, how=how, sampled_by=sampled_by, locate=locate)
+            aggregations[name] = chosen or "equal"
+        return replace(self, aggregations=aggregations, sampled_by=sampled_by, locate=locate)
 
     def conflict(self, name: str, positions: tuple[int, int], values: str) -> ValueError:
         """The error for two edges that become one, and of which an attribute differs."""
@@ -122,27 +122,27 @@ def merge_options(
     ValueError
         For values that these options cannot have, and for edge types that do not exist.
     """
-    merging = _by_edge_type(coalesce, "coalesce", types)
-    dropping = _by_edge_type(drop_self_loops, "drop_self_loops", types)
-    reversing = _by_edge_type(reverse, "reverse", types)
-    found: dict[EdgeType, Merging] = {}
+    merging = _options_by_type(coalesce, "coalesce", types)
+    dropping = _options_by_type(drop_self_loops, "drop_self_loops", types)
+    reversing = _options_by_type(reverse, "reverse", types)
+    options: dict[EdgeType, Merging] = {}
     for edge_type in types:
         # Only edges within a node type may be self-loops.
         drops = _flag(dropping[edge_type], "drop_self_loops") and edge_type[0] == edge_type[2]
         merges = merging[edge_type]
         by_name = dict(merges) if isinstance(merges, Mapping) else {}
-        one = merges if isinstance(merges, str) else None
-        for how in by_name.values() if one is None else [one]:
-            if how not in _AGGREGATIONS:
-                raise ValueError(f"coalesce must be one of {_WAYS}, not {how!r}")
+        default = merges if isinstance(merges, str) else None
+        for aggregation in by_name.values() if default is None else [default]:
+            if aggregation not in _AGGREGATIONS:
+                raise ValueError(f"coalesce must be one of {_WAYS}, not {aggregation!r}")
         if not isinstance(merges, str | Mapping):
             merges = _flag(merges, "coalesce", f", one of {_WAYS}, or by attribute")
         reverses = _flag(reversing[edge_type], "reverse")
-        found[edge_type] = Merging(merges is not False, one, by_name, drops, reverses)
-    return found
+        options[edge_type] = Merging(merges is not False, default, by_name, drops, reverses)
+    return options
 
 
-def _by_edge_type(value: Any, option: str, types: Collection[EdgeType]) -> dict[EdgeType, Any]:
+def _options_by_type(value: Any, option: str, types: Collection[EdgeType]) -> dict[EdgeType, Any]:
     """A dictionary by edge type; a value of another kind is for all of them."""
     by_type = isinstance(value, Mapping) and any(isinstance(key, tuple) for key in value)
     if EDGES in types or not by_type:
@@ -164,22 +164,22 @@ def _flag(value: Any, option: str, more: str = "") -> bool:
 
 def check_attributes(options: Iterable[Merging], names: Collection[str]) -> None:
     """Raises a ValueError for an aggregation of an attribute that no edges have."""
-    for name in (name for one in options for name in one.by_name if name not in names):
-        there = f"there are {', '.join(sorted(names))}" if names else "there are none"
-        raise ValueError(f"coalesce: there is no edge attribute {name!r}; {there}")
+    for name in (name for merging in options for name in merging.by_name if name not in names):
+        listed = f"there are {', '.join(sorted(names))}" if names else "there are none"
+        raise ValueError(f"coalesce: there is no edge attribute {name!r}; {listed}")
 
 
 # Which edges become one
 
 
-def _ends(edges: EdgeList, step: int) -> Iterator[tuple[Array, Array, Array]]:
+def _numbered_ends(edges: EdgeList, step: int) -> Iterator[tuple[Array, Array, Array]]:
     """Numbers, sources and targets of all edges, in pieces."""
     for begin in range(0, edges.num_records, step):
         record, source, target = edges.read(begin, begin + step, "record", "source", "target")
         yield record.astype(_POSITION), source, target
 
 
-def edge_keys(source: Array, target: Array, undirected: bool = True) -> npt.NDArray[np.uint64]:
+def end_keys(source: Array, target: Array, undirected: bool = True) -> npt.NDArray[np.uint64]:
     """The ends of each edge in 64 bits: the smaller one first if the direction does not matter."""
     low, high = source, target
     if undirected:
@@ -195,10 +195,10 @@ def share_reversed(edges: EdgeList) -> float:
     """
     limit = np.uint64(min(1.0, _SAMPLED / max(1, edges.num_records)) * 0xFFFFFFFF)
     sample = [np.empty(0, np.uint64)]
-    for _, source, target in _ends(edges, _CHUNK):
-        hashes = (edge_keys(source, target) * _MULTIPLIER) >> _HALF
+    for _, source, target in _numbered_ends(edges, _CHUNK):
+        hashes = (end_keys(source, target) * _MULTIPLIER) >> _HALF
         chosen = (hashes <= limit) & (source != target)
-        sample.append(np.unique(edge_keys(source[chosen], target[chosen], undirected=False)))
+        sample.append(np.unique(end_keys(source[chosen], target[chosen], undirected=False)))
     keys = np.unique(np.concatenate(sample))
     has_reverse = np.isin((keys << _HALF) | (keys >> _HALF), keys, assume_unique=True)
     return float(has_reverse.mean()) if len(keys) else 0.0
@@ -220,26 +220,26 @@ class MergedEdges:
     """
 
     def __init__(self, folder: Path, memory: int, num_loops: int) -> None:
-        self._folder = folder
+        self.folder = folder
         self._memory = memory
-        self._found = [sort.TempColumn(folder, _POSITION, memory // 16) for _ in range(3)]
+        self._unsorted = [sort.TempColumn(folder, _POSITION, memory // 16) for _ in range(3)]
         self.removed = self.kept = self.first = np.empty(0, _POSITION)
         self.num_merged = 0
         self.num_loops = num_loops
 
     def remove(self, positions: Array, kept: Array | np.uint64 = _NONE) -> None:
         """Takes edges that are not stored, in any order, each with the first one of its group."""
-        self._found[0].append(positions)
-        self._found[1].append(np.broadcast_to(kept, positions.shape))
+        self._unsorted[0].append(positions)
+        self._unsorted[1].append(np.broadcast_to(kept, positions.shape))
 
     def keep(self, first: Array) -> None:
         """Takes the first edges of groups, in any order, each once."""
-        self._found[2].append(first)
+        self._unsorted[2].append(first)
 
     def finish(self) -> None:
         """Sorts what was taken."""
-        self.removed, self.kept = sort.sorted_columns(self._folder, self._found[:2], self._memory)
-        (self.first,) = sort.sorted_columns(self._folder, self._found[2:], self._memory)
+        self.removed, self.kept = sort.sorted_columns(self.folder, self._unsorted[:2], self._memory)
+        (self.first,) = sort.sorted_columns(self.folder, self._unsorted[2:], self._memory)
 
     def group_of(self, begin: int, end: int) -> tuple[Array, Array]:
         """Of the positions [begin, end): those that belong to a group, and its number.
@@ -256,40 +256,40 @@ class MergedEdges:
         """Positions of stored edges, for those of a split: of one stored edge the first, once."""
         if not len(self.removed):
             return positions
-        found = sort.TempColumn(self._folder, np.int64, memory)
-        seen = sort.temp_array(self._folder, len(self.first), np.bool_, memory)
+        stored = sort.TempColumn(self.folder, np.int64, memory)
+        seen = sort.temp_array(self.folder, len(self.first), np.bool_, memory)
         changed = dropped = 0
         for begin in range(0, len(positions), _CHUNK):
             chunk = positions.read(begin, min(begin + _CHUNK, len(positions))).astype(_POSITION)
-            at, removed = _find(self.removed, chunk)
+            at, removed = _locate(self.removed, chunk)
             changed += int(np.count_nonzero(removed))
             chunk[removed] = self.kept[at[removed]]
             kept = chunk[chunk != _NONE]
             dropped += len(chunk) - len(kept)
-            at, is_first = _find(self.first, kept)
+            at, is_first = _locate(self.first, kept)
             in_group = np.flatnonzero(is_first)
             groups, first = np.unique(at[in_group], return_index=True)
             stays = ~is_first
             stays[in_group[first]] = ~seen[groups]
             seen[groups] = True
-            found.append(kept[stays])
+            stored.append(kept[stays])
         positions.close()
         if changed:
-            _warn(
+            _warn_user(
                 f"{split}: {changed - dropped:,} of its positions name edges that were merged into "
                 f"earlier ones, whose positions it has instead, once each; {dropped:,} name "
                 f"self-loops that were dropped"
             )
-        return found
+        return stored
 
 
-def _find(ascending: Array, numbers: Array) -> tuple[Array, Array]:
+def _locate(ascending: Array, numbers: Array) -> tuple[Array, Array]:
     """Where each number is, and whether it is there."""
     at = np.searchsorted(ascending, numbers)
     return at, np.searchsorted(ascending, numbers, "right") > at
 
 
-def _warn(message: str) -> None:
+def _warn_user(message: str) -> None:
     warnings.warn(message, UserWarning, stacklevel=user_line())
 
 
@@ -299,8 +299,8 @@ def _paired(folder: Path, edges: EdgeList, memory: int) -> tuple[Array, Array] |
     None if some edge, self-loops apart, has no partner.
     """
     ways = [[sort.TempColumn(folder, np.uint64, memory // 16) for _ in range(2)] for _ in range(2)]
-    for position, source, target in _ends(edges, _CHUNK):
-        ends = edge_keys(source, target)
+    for position, source, target in _numbered_ends(edges, _CHUNK):
+        ends = end_keys(source, target)
         for (keys, positions), way in zip(ways, (source < target, source > target), strict=True):
             chosen = np.flatnonzero(way)
             keys.append(ends[chosen])
@@ -315,19 +315,20 @@ def _paired(folder: Path, edges: EdgeList, memory: int) -> tuple[Array, Array] |
 
 
 def _merge_parallel(
-    folder: Path, edges: EdgeList, merged: MergedEdges, drops: bool, memory: int, advance: Advance
+    edges: EdgeList, merged: MergedEdges, drops: bool, options: WriteOptions
 ) -> None:
     """Merges the edges of each key into the first one."""
-    run = sort.run_length([_POSITION], memory)
-    sorter = sort.EdgeSorter(folder, [_POSITION], memory)
-    for position, source, target in _ends(edges, run):
-        sorter.spill()
-        stays = (source != target) | (not drops)
-        keys = edge_keys(source, target, undirected=not edges.directed)[stays]
-        sorter.add(keys, (position[stays],))
-        advance(len(source))
+    run = sort.run_length([_POSITION], options.sort_memory)
+    sorter = sort.EdgeSorter(merged.folder, [_POSITION], options.sort_memory)
+    with options.progress.phase("merging edges", edges.num_records, "edges") as advance:
+        for position, source, target in _numbered_ends(edges, run):
+            sorter.spill()
+            stays = (source != target) | (not drops)
+            keys = end_keys(source, target, undirected=not edges.directed)[stays]
+            sorter.add(keys, (position[stays],))
+            advance(len(source))
     key, kept = np.empty(0, np.uint64), np.empty(0, _POSITION)  # the last edge before
-    alone = True  # it was not yet told to be in a group
+    is_alone = True  # it was not yet told to be in a group
     for keys, (position,) in sort.sorted_pieces(sorter, _CHUNK):
         keys, position = np.concatenate([key, keys]), np.concatenate([kept, position])
         starts = np.ones(len(keys), np.bool_)
@@ -335,18 +336,18 @@ def _merge_parallel(
         firsts = position[starts][np.cumsum(starts) - 1]
         merged.remove(position[~starts], firsts[~starts])
         begins_group = starts[:-1] & ~starts[1:]
-        begins_group[: len(key)] &= alone
+        begins_group[: len(key)] &= is_alone
         merged.keep(position[:-1][begins_group])
         loops = (keys >> _HALF) == (keys & _LOW)
         merged.num_loops -= int(np.count_nonzero(loops & ~starts))
         merged.num_merged += int(np.count_nonzero(~starts))
-        key, kept, alone = keys[-1:], firsts[-1:], bool(starts[-1])
+        key, kept, is_alone = keys[-1:], firsts[-1:], bool(starts[-1])
 
 
 # Attributes of merged edges
 
 
-def _temp_rows(folder: Path, count: int, width: int, dtype: Any) -> Array:
+def _temp_rows(folder: Path, count: int, width: int, dtype: np.dtype[np.generic]) -> Array:
     return sort.temp_array(folder, count * width, dtype, _STATE_BYTES).reshape(count, width)
 
 
@@ -359,15 +360,15 @@ class _Aggregate:
     """
 
     def __init__(
-        self, folder: Path, merging: Merging, name: str, dtype: Any, width: int, first: Array
+        self, merged: MergedEdges, merging: Merging, name: str, dtype: np.dtype[Any], width: int
     ) -> None:
         self._merging = merging
-        self._how = merging.how[name]
+        self._aggregation = merging.aggregations[name]
         self._name = name
         self._dtype = dtype
-        self._first = first
+        self._first = merged.first
         self._state = [
-            _temp_rows(folder, len(first), part.shape[1], part.dtype)
+            _temp_rows(merged.folder, len(self._first), part.shape[1], part.dtype)
             for part in self._state_of(np.empty((0, width), dtype))
         ]
 
@@ -377,12 +378,12 @@ class _Aggregate:
         for part, values in zip(self._state, self._state_of(rows[begins]), strict=True):
             part[group[begins]] = values
         group, position, rows = group[~begins], position[~begins], rows[~begins]
-        if self._how == "equal":
+        if self._aggregation == "equal":
             self._compare(group, position, rows)
-        elif self._how == "last":
+        elif self._aggregation == "last":
             self._state[0][group] = rows  # of repeated indices, NumPy keeps the last
         else:
-            ufunc = {"min": np.minimum, "max": np.maximum}.get(self._how, np.add)
+            ufunc = {"min": np.minimum, "max": np.maximum}.get(self._aggregation, np.add)
             with np.errstate(over="ignore", invalid="ignore"):
                 for part, values in zip(self._state, self._state_of(rows), strict=True):
                     width = part.shape[1]  # ufunc.at is fast over flat arrays
@@ -390,8 +391,8 @@ class _Aggregate:
                     ufunc.at(part.reshape(-1), at.reshape(-1), values.reshape(-1))
 
     def _state_of(self, rows: Array) -> list[Array]:
-        if self._how not in ("sum", "mean"):
-            return [as_numbers(rows)] if self._how in ("min", "max") else [rows]
+        if self._aggregation not in ("sum", "mean"):
+            return [as_numbers(rows)] if self._aggregation in ("min", "max") else [rows]
         if self._dtype.kind in "iu":  # sums that wrap around, and about how large they are
             return [rows.astype(np.uint64 if rows.dtype == np.uint64 else np.int64), rows * 1.0]
         numbers = as_numbers(rows).astype(np.float64)
@@ -415,27 +416,27 @@ class _Aggregate:
             If one does not fit the dtype.
         """
         state = [part[begin:end] for part in self._state]
-        if self._how in ("min", "max"):
+        if self._aggregation in ("min", "max"):
             return round_to(state[0], self._dtype)
-        if self._how == "last":
+        if self._aggregation == "last":
             return state[0]
         total, about, *infinite = state
         if self._dtype.kind in "iu":
             bounds = np.iinfo(self._dtype)
-            found = total.astype(self._dtype)
+            rows = total.astype(self._dtype)
             misfit = (total < bounds.min) | (total > bounds.max)
             misfit |= np.abs(total.astype(np.float64) - about) > 2.0**62  # it has wrapped around
         else:
-            found = round_to(total / about if self._how == "mean" else total, self._dtype)
-            misfit = np.isinf(as_numbers(found)) & ~infinite[0]
+            rows = round_to(total / about if self._aggregation == "mean" else total, self._dtype)
+            misfit = np.isinf(as_numbers(rows)) & ~infinite[0]
         if misfit.any():
             at = self._first[begin + int(np.argwhere(misfit)[0, 0])]
             raise ValueError(
-                f"coalesce: the {self._how} of {self._name!r} over edge {at} and those "
+                f"coalesce: the {self._aggregation} of {self._name!r} over edge {at} and those "
                 f"that are merged with it does not fit {dtype_name(self._dtype)}: give "
                 f"{self._name!r} in a wider dtype, or choose another aggregation, such as 'max'"
             )
-        return found
+        return rows
 
 
 @dataclass(frozen=True)
@@ -450,25 +451,26 @@ class MergedRows:
         which, at = span_of(self.first, begin, begin + len(rows))
         if not len(at):
             return rows
-        found = rows.copy()
-        found[at] = self.rows[which].reshape(len(at), *rows.shape[1:])
-        return found
+        replaced = rows.copy()
+        replaced[at] = self.rows[which].reshape((len(at), *rows.shape[1:]))
+        return replaced
 
 
 def _merge_attributes(
-    folder: Path,
     edges: EdgeList,
-    attributes: Mapping[str, Any],
+    attributes: Mapping[str, Rows],
     merging: Merging,
     merged: MergedEdges,
     options: WriteOptions,
-) -> tuple[EdgeList, dict[str, Any]]:
+) -> tuple[EdgeList, dict[str, Rows]]:
     """The list and its other attributes, with the rows of merged edges merged."""
 
-    def merge(name: str, dtype: Any, width: int, chunks: Iterable[Array]) -> MergedRows | None:
-        if merging.how[name] == "first":
+    def merge(
+        name: str, dtype: np.dtype[np.generic], width: int, chunks: Iterable[Array]
+    ) -> MergedRows | None:
+        if merging.aggregations[name] == "first":
             return None
-        aggregate = _Aggregate(folder, merging, name, dtype, width, merged.first)
+        aggregate = _Aggregate(merged, merging, name, dtype, width)
         begin = 0
         for chunk in chunks:
             position, group = merged.group_of(begin, begin + len(chunk))
@@ -476,27 +478,31 @@ def _merge_attributes(
                 rows = chunk[(position - np.uint64(begin)).astype(np.intp)]
                 aggregate.add(group, position, rows)
             begin += len(chunk)
-        if merging.how[name] == "equal":
+        if merging.aggregations[name] == "equal":
             return None
-        found = _temp_rows(folder, len(merged.first), width, dtype)
-        for begin in range(0, len(found), _CHUNK):
-            found[begin : begin + _CHUNK] = aggregate.result(begin, begin + _CHUNK)
-        return MergedRows(merged.first, found)
+        results = _temp_rows(merged.folder, len(merged.first), width, dtype)
+        for begin in range(0, len(results), _CHUNK):
+            results[begin : begin + _CHUNK] = aggregate.result(begin, begin + _CHUNK)
+        return MergedRows(merged.first, results)
 
-    columns = {"weight": merging.sampled_by.weight, "time": merging.sampled_by.time}
-    replaced = {
-        of: merge(name, column.dtype, 1, _chunks_of(column))
-        for of, name in columns.items()
-        if name is not None and (column := edges.columns.get(of)) is not None
-    }
-    rows_of = {}
+    replaced: dict[str, MergedRows] = {}
+    for column, name in {
+        "weight": merging.sampled_by.weight,
+        "time": merging.sampled_by.time,
+    }.items():
+        values = edges.columns.get(column)
+        if name is not None and values is not None:
+            rows = merge(name, values.dtype, 1, _chunks_of(values))
+            replaced |= {} if rows is None else {column: rows}
+    rows_of: dict[str, Rows] = {}
     with options.progress.phase("merging attributes", len(attributes), "attributes") as advance:
-        for name, rows in attributes.items():
-            max_rows = max(1, options.rows_memory // (_WORK_BYTES * (1 + rows.width)))
-            chunks = (chunk for _, chunk in rows.chunks(max_rows))
-            rows_of[name] = rows.with_replaced(merge(name, rows.dtype, rows.width, chunks))
+        for name, attribute in attributes.items():
+            max_rows = max(1, options.rows_memory // (_WORK_BYTES * (1 + attribute.width)))
+            chunks = (chunk for _, chunk in attribute.chunks(max_rows))
+            results = merge(name, attribute.dtype, attribute.width, chunks)
+            rows_of[name] = attribute.with_replaced(results)
             advance(1)
-    return replace(edges, replaced={of: rows for of, rows in replaced.items() if rows}), rows_of
+    return replace(edges, replaced=replaced), rows_of
 
 
 def _chunks_of(column: EdgeColumn) -> Iterator[Array]:
@@ -512,7 +518,7 @@ class Prepared:
     """An edge list that is ready for the sort into neighbour lists, and what was done to it."""
 
     edges: EdgeList
-    attributes: dict[str, Any]
+    attributes: dict[str, Rows]
     changes: EdgeChanges
     merged: MergedEdges
 
@@ -520,9 +526,10 @@ class Prepared:
 def prepare_edges(
     folder: Path,
     edges: EdgeList,
-    attributes: Mapping[str, Any],
+    attributes: Mapping[str, Rows],
     merging: Merging,
     options: WriteOptions,
+    *,
     is_whole: bool = True,
 ) -> Prepared:
     """Does with an edge list what the options say; without them, looks for symmetric lists.
@@ -546,11 +553,10 @@ def prepare_edges(
         merged.remove(edges.removed)
     if drops:
         merged.num_loops = 0
-        for position, source, target in _ends(edges, _CHUNK):
+        for position, source, target in _numbered_ends(edges, _CHUNK):
             merged.remove(position[source == target])
     if merging.coalesce:
-        with options.progress.phase("merging edges", edges.num_records, "edges") as advance:
-            _merge_parallel(folder, edges, merged, drops, memory, advance)
+        _merge_parallel(edges, merged, drops, options)
     elif pairs is not None:
         for at in range(0, len(pairs[0]), _CHUNK):
             first, second = (positions[at : at + _CHUNK] for positions in pairs)
@@ -560,16 +566,16 @@ def prepare_edges(
     merged.finish()
     rows = dict(attributes)
     if len(merged.first):
-        edges, rows = _merge_attributes(folder, edges, attributes, merging, merged, options)
+        edges, rows = _merge_attributes(edges, attributes, merging, merged, options)
     if pairs is not None:
-        summed = [name for name, how in merging.how.items() if how == "sum"]
+        summed = [name for name, kind in merging.aggregations.items() if kind == "sum"]
         added = f", with {', '.join(summed)} of both directions added" if summed else ""
-        _warn(
+        _warn_user(
             f"the edge list has both directions of every edge, and directed=False makes them one "
             f"edge: each pair was stored once{added}. directed=True stores the list as it is"
         )
     elif share >= 0.5 and not merging.coalesce:
-        _warn(
+        _warn_user(
             f"about {100 * share:.3g} % of the edges have their reverse in the edge list as well. "
             f"directed=False adds the reverse of every edge, so that such pairs are stored twice, "
             f"as parallel edges: coalesce=True stores each once, directed=True stores the list as "

@@ -7,31 +7,36 @@ or go through a temporary file with a region for each block of the stored order.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from graphzero.ingest.dataset_files import StoredGraph, open_stored_graph
 from graphzero.ingest.lists import NodeOrder
-from graphzero.ingest.options import Advance, Progress
-from graphzero.ingest.rows import Rows, open_split
-from graphzero.ingest.sort import BlockFile, TempColumn, block_bytes, temp_array
+from graphzero.ingest.options import Advance, Progress, WriteOptions
+from graphzero.ingest.rows import Kind, Rows, open_split
+from graphzero.ingest.sort import (
+    Array,
+    BlockFile,
+    TempColumn,
+    block_bytes,
+    sorted_columns,
+    temp_array,
+)
 from graphzero.ingest.sources.table import require_whole
-from graphzero.ingest.stored import StoredGraph, open_stored_graph
 from graphzero.store.format import FLAG_VECTOR, FileWriter, Header, id_dtype, layout, sealed_file
 from graphzero.units import refuse_mask
 
-Array = npt.NDArray[Any]
 # From positions in the edge list to those of stored edges, in some memory, for a split of a name.
 Remap = Callable[[TempColumn, int, str], TempColumn]
 _PICK_BYTES = 4 << 20  # of rows that are picked in one step
-_PAIR_BYTES = 80  # of a key and a position while a block is sorted: both, permutations, copies
 _CHUNK = 1 << 20
 
 
-def rows_layout(rows: Rows, num_rows: int, *, with_rank: bool) -> Header:
+def rows_layout(rows: Rows, num_rows: int, with_rank: bool = False) -> Header:
     """Header of the file, without the checksums."""
     arrays: list[tuple[str, npt.DTypeLike, int]] = [("rows", rows.dtype, num_rows * rows.width)]
     if with_rank:
@@ -40,6 +45,12 @@ def rows_layout(rows: Rows, num_rows: int, *, with_rank: bool) -> Header:
         arrays.append(("row_shape", "<i8", len(rows.row_shape)))
     flags = FLAG_VECTOR if rows.vector else 0
     return layout("features", arrays, num_nodes=num_rows, width=rows.width, flags=flags)
+
+
+def vector_layout(count: int, dtype: npt.DTypeLike) -> Header:
+    """Header of the file of a vector."""
+    arrays = [("rows", dtype, count)]
+    return layout("features", arrays, num_nodes=count, width=1, flags=FLAG_VECTOR)
 
 
 def _block_rows(rows: Rows, memory: int) -> int:
@@ -66,23 +77,25 @@ class _Placement(BlockFile):
             yield out
 
 
-def _write(
+def write_blocks(
     path: Path,
     rows: Rows,
-    blocks: Callable[[], Iterator[Array]],
-    num_rows: int,
-    order: NodeOrder | None,
+    blocks: Callable[[], Iterable[Array]],
+    order: NodeOrder,
     progress: Progress,
 ) -> FileWriter:
-    """Writes blocks of rows, and what else is in their file."""
-    header = rows_layout(rows, num_rows, with_rank=order is not None)
-    with sealed_file(path, header) as file:
-        found = blocks()
+    """Writes blocks of rows in the stored order, and what else is in their file.
+
+    `rows` say the dtype and the shape; of edges, `order` is that of so many nodes as they come.
+    """
+    num_rows, with_rank = order.num_nodes, order.node_rank is not None
+    with sealed_file(path, rows_layout(rows, num_rows, with_rank)) as file:
+        ordered = blocks()
         with progress.phase(f"writing {path.stem}", num_rows) as advance:
-            for block in found:
+            for block in ordered:
                 file.append("rows", block)
                 advance(len(block))
-        if order is not None:
+        if order.node_rank is not None:
             file.append("node_rank", order.node_rank)
         if len(rows.row_shape) > 1:
             file.append("row_shape", rows.row_shape)
@@ -113,13 +126,13 @@ def _most_passes(array: Array) -> int:
     return 1 << 10 if array.base is None else 3
 
 
-def _picked(array: Array, order: NodeOrder, block: int) -> Iterator[Array]:
-    """All rows of an array in the stored order, each block in one pass over it."""
+def _picked(array: Array, node_ids: Array, block: int) -> Iterator[Array]:
+    """All rows of an array in the order of these ids, each block in one pass over it."""
     rows = array.reshape(len(array), -1)
     step = max(1, _PICK_BYTES // max(1, rows[:1].nbytes))
     out = np.empty((min(block, len(rows)), rows.shape[1]), rows.dtype.newbyteorder("<"))
     for begin in range(0, len(rows), block):
-        ids = order.node_ids[begin : begin + block]
+        ids = node_ids[begin : begin + block]
         by_id = np.argsort(ids)  # a file is read from its beginning to its end
         for at in range(0, len(ids), step):
             part = by_id[at : at + step]
@@ -172,14 +185,7 @@ class _Seen:
 
 
 def write_rows(
-    path: Path,
-    rows: Rows,
-    num_nodes: int,
-    *,
-    order: NodeOrder | None,
-    fill_missing: bool,
-    memory: int,
-    progress: Progress,
+    path: Path, rows: Rows, order: NodeOrder, options: WriteOptions, *, fill_missing: bool = False
 ) -> FileWriter:
     """Writes a row for each node.
 
@@ -188,116 +194,78 @@ def write_rows(
     path : pathlib.Path
         Final path.
     rows : Rows
-    num_nodes : int
-    order : NodeOrder or None
-        None for input order.
+    order : NodeOrder
+    options : WriteOptions
     fill_missing : bool
         Whether nodes without a row get zeros, with a warning; else they are an error.
-    memory : int
-        Bytes for rows, besides one piece of input.
-    progress : Progress
 
     Returns
     -------
     FileWriter
         Sealed, not yet published.
     """
+    num_nodes, memory = order.num_nodes, options.rows_memory
     max_rows = max(1, _block_rows(rows, memory) // 2)
 
     def blocks() -> Iterator[Array]:
-        if order is None and rows.in_order:
+        if order.node_ids is None and rows.in_order:
             return (chunk for _, chunk in rows.chunks(max_rows))
         # Rows that are picked: with their ids and the sort of these, and copies of pieces.
         row_bytes = rows.width * rows.dtype.itemsize + 32
         block = max(1, max(memory - 4 * _PICK_BYTES, memory // 2) // row_bytes)
         array = rows.array
-        if order is not None and array is not None and num_nodes <= block * _most_passes(array):
-            return _picked(array, order, block)
+        if (
+            order.node_ids is not None
+            and array is not None
+            and num_nodes <= block * _most_passes(array)
+        ):
+            return _picked(array, order.node_ids, block)
         placement = _Placement(path.parent, rows, num_nodes, memory)
         seen = None if rows.in_order else _Seen(path.parent, rows, num_nodes, memory)
-        with progress.phase(f"reading {path.stem}", num_nodes) as advance:
+        with options.progress.phase(f"reading {path.stem}", num_nodes) as advance:
             for ids, part in _pieces(rows, max_rows, advance):
                 if seen is not None:
                     seen.add(ids)
-                placement.add(ids if order is None else order.node_rank[ids], part)
+                placement.add(order.to_stored(ids), part)
         if seen is not None:
             seen.check_missing(fill_missing)
         return placement.blocks()
 
-    return _write(path, rows, blocks, num_nodes, order, progress)
+    return write_blocks(path, rows, blocks, order, options.progress)
 
 
 # Attributes of edges
 
 
-class _Positions:
-    """Positions in the lists, by ascending key; keys may repeat `most` times."""
-
-    def __init__(
-        self, folder: Path, num_keys: int, most: int, dtype: np.dtype[Any], memory: int
-    ) -> None:
-        self.block = max(1, min(num_keys, memory // (most * _PAIR_BYTES), 1 << 32))
-        self._dtype = dtype
-        self._loaded = -1
-        self._keys = self._values = np.empty(0, dtype)
-        self._blocks = BlockFile(folder, num_keys, self.block, dtype, most=most)
-
-    def add(self, keys: Array, positions: Array) -> None:
-        """Takes keys, in any order, and the position of each."""
-        self._blocks.add(keys, positions.astype(self._dtype, copy=False)[:, np.newaxis])
-
-    def pieces(self, begin: int, end: int) -> Iterator[tuple[int, int, Array, Array]]:
-        """[begin, end) cut where blocks end: the keys of each piece, ascending, and positions."""
-        while begin < end:
-            block = begin // self.block
-            stop = min(end, (block + 1) * self.block)
-            if block != self._loaded:
-                self._load(block)
-            first, last = np.searchsorted(self._keys, [begin, stop])
-            yield begin, stop, self._keys[first:last], self._values[first:last]
-            begin = stop
-
-    def _load(self, block: int) -> None:
-        begin = block * self.block
-        pairs = [(k.astype(np.int64) + begin, rows[:, 0]) for k, rows in self._blocks.read(block)]
-        keys = np.concatenate([np.empty(0, np.int64), *(pair[0] for pair in pairs)])
-        order = np.argsort(keys, kind="stable")
-        self._keys, self._loaded = keys[order], block
-        values = [np.empty(0, self._dtype), *(pair[1] for pair in pairs)]
-        self._values = np.concatenate(values)[order]
+def _entries_by_edge(graph: StoredGraph, folder: Path, memory: int) -> tuple[Array, Array]:
+    """The positions of edges in the edge list, ascending, and an entry in the lists for each."""
+    count = graph.header.width
+    dtypes = np.dtype(np.uint64), id_dtype(max(1, count))
+    columns = [TempColumn(folder, dtype, memory // 8) for dtype in dtypes]
+    for begin in range(0, count, _CHUNK):
+        end = min(begin + _CHUNK, count)
+        columns[0].append(graph.edge_ids(begin, end))
+        columns[1].append(np.arange(begin, end))
+    edge_ids, entries = sorted_columns(folder, columns, memory)
+    return edge_ids, entries
 
 
-def _by_edge(graph: StoredGraph, folder: Path, memory: int) -> _Positions:
-    """The positions of each input edge in the lists of a graph."""
-    count, num_edges = graph.header.width, graph.header.num_input_edges
-    dtype = id_dtype(max(1, count))
-    positions = _Positions(folder, num_edges, 1 if graph.is_directed else 2, dtype, memory)
-    piece = max(1, memory // _PAIR_BYTES)
-    for begin in range(0, count, piece):
-        end = min(begin + piece, count)
-        positions.add(graph.edge_ids(begin, end), np.arange(begin, end, dtype=dtype))
-    return positions
-
-
-def _from_stored(earlier: StoredGraph, graph: StoredGraph, folder: Path, memory: int) -> _Positions:
-    """The new position of each stored edge of a graph that has the same edges in other lists."""
-    count = earlier.header.width
-    found = _Positions(folder, count, 1, id_dtype(max(1, count)), memory)
-    num_edges = earlier.header.num_input_edges
-    before, after = (_by_edge(one, folder, memory) for one in (earlier, graph))
-    for old, new in zip(before.pieces(0, num_edges), after.pieces(0, num_edges), strict=True):
-        found.add(old[3].astype(np.int64), new[3])
-    return found
+def _entries_by_stored(
+    earlier: StoredGraph, graph: StoredGraph, folder: Path, memory: int
+) -> tuple[Array, Array]:
+    """The entries of a graph, and those of the same edges in other lists."""
+    _, before = _entries_by_edge(earlier, folder, memory)
+    _, after = _entries_by_edge(graph, folder, memory)
+    columns = [TempColumn(folder, dtype, memory // 8) for dtype in (np.uint64, after.dtype)]
+    for begin in range(0, len(before), _CHUNK):
+        columns[0].append(before[begin : begin + _CHUNK])
+        columns[1].append(after[begin : begin + _CHUNK])
+    stored, entries = sorted_columns(folder, columns, memory)
+    return stored, entries
 
 
 def write_edge_rows(
-    path: Path,
-    rows: Rows,
-    graph_file: Path,
-    *,
-    memory: int,
-    progress: Progress,
-    stored_as: Path | None = None,
+    path: Path, rows: Rows, graph_file: Path, options: WriteOptions, stored_as: Path | None = None
 ) -> FileWriter:
     """Writes rows of edges in the order of the neighbour lists of a graph file.
 
@@ -309,9 +277,7 @@ def write_edge_rows(
         One for each edge of the edge list; with `stored_as`, for each stored edge.
     graph_file : pathlib.Path
         With the position of each edge in the edge list.
-    memory : int
-        Bytes for rows and positions, besides one piece of input.
-    progress : Progress
+    options : WriteOptions
     stored_as : pathlib.Path, optional
         An earlier graph file of the same edges, in whose order the rows are.
 
@@ -327,7 +293,7 @@ def write_edge_rows(
     FormatError
         If a graph file is damaged.
     """
-    graph, folder = open_stored_graph(graph_file), path.parent
+    graph, folder, memory = open_stored_graph(graph_file), path.parent, options.rows_memory
     num_stored, num_rows = graph.header.width, graph.header.num_input_edges
     max_rows = max(1, _block_rows(rows, memory // 2) // 2)
 
@@ -335,32 +301,33 @@ def write_edge_rows(
         nonlocal num_rows
         placement = _Placement(folder, rows, num_stored, memory // 2)
         if stored_as is None:
-            targets = _by_edge(graph, folder, memory // 4)
+            numbers, entries = _entries_by_edge(graph, folder, memory // 4)
         else:
             earlier = open_stored_graph(stored_as)
             num_rows = earlier.header.width
-            targets = _from_stored(earlier, graph, folder, memory // 4)
-        placed = 0
-        with progress.phase(f"reading {path.stem}", num_rows) as advance:
+            numbers, entries = _entries_by_stored(earlier, graph, folder, memory // 4)
+        placed = low = 0
+        with options.progress.phase(f"reading {path.stem}", num_rows) as advance:
             for _, part in _pieces(rows, max_rows, advance):
                 first, placed = placed, placed + len(part)
                 # Rows that are too many are only counted, for the message.
-                stop = min(placed, num_rows)
-                for _, _, numbers, positions in targets.pieces(first, stop):
-                    placement.add(positions.astype(np.int64), part[numbers - first])
+                high = int(np.searchsorted(numbers, np.uint64(placed)))
+                at = (numbers[low:high] - np.uint64(first)).astype(np.intp)
+                placement.add(entries[low:high].astype(np.int64), part[at])
+                low = high
         if placed != num_rows:
             raise ValueError(
                 f"{rows.name} has {placed} rows for {num_rows} edges: every edge needs one"
             )
         return placement.blocks()
 
-    return _write(path, rows, blocks, num_stored, None, progress)
+    return write_blocks(path, rows, blocks, NodeOrder(num_stored), options.progress)
 
 
 # Splits
 
 
-def _split_ids(value: Any, split: str, name: str, count: int, of: str) -> Iterator[Array]:
+def _split_ids(value: Any, split: str, name: str, count: int, of: Kind) -> Iterator[Array]:
     held = "node ids" if of == "node" else "positions in the edge list"
     rows = open_split(value, split, name, held)
     shown = split if rows.name == split else f"{split} ({rows.name})"
@@ -383,7 +350,7 @@ def write_split(
     count: int,
     *,
     memory: int,
-    of: Literal["node", "edge"] = "node",
+    of: Kind = "node",
     remap: Remap | None = None,
 ) -> FileWriter:
     """Writes a split: the user's node ids, or positions in the edge list, in the user's order.
@@ -432,8 +399,7 @@ def write_split(
     if remap is not None:
         nodes = remap(nodes, memory, split)
     size = len(nodes)
-    header = layout("features", [("rows", "<i8", size)], num_nodes=size, width=1, flags=FLAG_VECTOR)
-    with sealed_file(path, header) as file:
+    with sealed_file(path, vector_layout(size, "<i8")) as file:
         for begin in range(0, size, _CHUNK):
             file.append("rows", nodes.read(begin, min(begin + _CHUNK, size)))
     return file

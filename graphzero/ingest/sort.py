@@ -25,6 +25,8 @@ from graphzero._core import sort_keys
 from graphzero.errors import FormatError
 from graphzero.units import available_processors
 
+Array = npt.NDArray[Any]
+
 # Temporary files
 
 
@@ -68,7 +70,7 @@ class TempFile:
             else:  # macOS
                 os.ftruncate(self._file.fileno(), size)
 
-    def write(self, array: npt.NDArray[Any], offset: int) -> None:
+    def write(self, array: Array, offset: int) -> None:
         """Writes an array at a byte offset."""
         view = memoryview(bytes_of(array).data)
         with self._naming():
@@ -76,7 +78,7 @@ class TempFile:
                 written = os.pwrite(self._file.fileno(), view, offset)
                 view, offset = view[written:], offset + written
 
-    def read(self, offset: int, count: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    def read(self, offset: int, count: int, dtype: np.dtype[np.generic]) -> Array:
         """A new array of count elements from a byte offset."""
         array = np.empty(count, dtype)
         view = memoryview(array.view(np.uint8).data)
@@ -118,7 +120,7 @@ class TempColumn:
         self.dtype = np.dtype(dtype)
         self._folder = folder
         self._memory = memory
-        self._pieces: list[npt.NDArray[Any]] = []
+        self._pieces: list[Array] = []
         self._file: TempFile | None = None
         self._length = 0
         self._written = 0  # bytes in the file
@@ -126,7 +128,7 @@ class TempColumn:
     def __len__(self) -> int:
         return self._length
 
-    def append(self, array: npt.NDArray[Any]) -> None:
+    def append(self, array: Array) -> None:
         """Appends a copy of an array, in the column's dtype."""
         piece = np.asarray(array, dtype=self.dtype)
         self._length += len(piece)
@@ -135,12 +137,12 @@ class TempColumn:
             return
         if self._file is None:
             self._file = TempFile(self._folder)
-        for one in (*self._pieces, piece):
-            self._file.write(one, self._written)
-            self._written += one.nbytes
+        for unwritten in (*self._pieces, piece):
+            self._file.write(unwritten, self._written)
+            self._written += unwritten.nbytes
         self._pieces = []
 
-    def read(self, begin: int, end: int) -> npt.NDArray[Any]:
+    def read(self, begin: int, end: int) -> Array:
         """Elements [begin, end); read-only by convention."""
         if self._file is not None:
             return self._file.read(begin * self.dtype.itemsize, end - begin, self.dtype)
@@ -148,15 +150,15 @@ class TempColumn:
             self._pieces = [np.concatenate([*self._pieces, np.empty(0, self.dtype)])]
         return self._pieces[0][begin:end]
 
-    def array(self) -> npt.NDArray[Any]:
+    def array(self) -> Array:
         """All elements, read-only, mapped if they are in a file; valid after `close`."""
         if self._file is None:
-            found = self.read(0, self._length)
+            elements = self.read(0, self._length)
         else:
             mapped = self._file.map(self._length * self.dtype.itemsize, mmap.ACCESS_READ)
-            found = np.frombuffer(mapped, self.dtype)
-        found.flags.writeable = False
-        return found
+            elements = np.frombuffer(mapped, self.dtype)
+        elements.flags.writeable = False
+        return elements
 
     def close(self) -> None:
         """Frees memory and disk space."""
@@ -186,12 +188,12 @@ def new_spool() -> TempColumn:
     return TempColumn(folder, np.uint8, _SPOOL_MEMORY)
 
 
-def bytes_of(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+def bytes_of(array: Array) -> npt.NDArray[np.uint8]:
     """The bytes of an array, in C order."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-def temp_array(folder: Path, count: int, dtype: npt.DTypeLike, memory: int) -> npt.NDArray[Any]:
+def temp_array(folder: Path, count: int, dtype: npt.DTypeLike, memory: int) -> Array:
     """A zeroed 1-D array, in memory up to this size, else mapped from an unnamed file."""
     size = count * np.dtype(dtype).itemsize
     if size <= memory:
@@ -222,32 +224,23 @@ class BlockFile:
     dtype : numpy.dtype
     width : int
         Numbers in a row.
-    most : int
-        How many rows an id may have.
     """
 
     def __init__(
-        self,
-        folder: Path,
-        num_ids: int,
-        block: int,
-        dtype: np.dtype[Any],
-        width: int = 1,
-        most: int = 1,
+        self, folder: Path, num_ids: int, block: int, dtype: np.dtype[np.generic], width: int
     ) -> None:
         self.num_blocks = -(-num_ids // block)
         self._block = block
-        self._room = block * most
         self._dtype = dtype
         self._width = width
         self._row_bytes = width * dtype.itemsize
         self._filled = np.zeros(self.num_blocks, np.int64)
-        self._pieces: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = []  # of a single block
+        self._pieces: list[tuple[Array, Array]] = []  # of a single block
         self._files: list[TempFile] = []
         if self.num_blocks > 1:
             self._files = [TempFile(folder), TempFile(folder)]
 
-    def add(self, ids: npt.NDArray[Any], rows: npt.NDArray[Any]) -> None:
+    def add(self, ids: Array, rows: Array) -> None:
         """Takes rows (n, width) with their ids (n,), which must be in range.
 
         Raises
@@ -271,14 +264,14 @@ class BlockFile:
         cuts = [0, *(np.flatnonzero(blocks[1:] != blocks[:-1]) + 1).tolist(), len(blocks)]
         for begin, end in itertools.pairwise(cuts):
             block = int(blocks[begin])
-            at = block * self._room + int(self._filled[block])
-            if at + end - begin > (block + 1) * self._room:
+            at = block * self._block + int(self._filled[block])
+            if at + end - begin > (block + 1) * self._block:
                 raise FormatError("ids repeat that must not: build the dataset again")
             self._files[0].write(rows[begin:end], at * self._row_bytes)
             self._files[1].write(offsets[begin:end], at * _OFFSET.itemsize)
             self._filled[block] += end - begin
 
-    def read(self, block: int) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
+    def read(self, block: int) -> Iterator[tuple[Array, Array]]:
         """The rows of a block, as they came: offsets of their ids (n,), and rows (n, width).
 
         Those in memory are returned once.
@@ -286,7 +279,7 @@ class BlockFile:
         pieces, self._pieces = self._pieces, []
         yield from pieces
         if self._files:
-            count, at = int(self._filled[block]), block * self._room
+            count, at = int(self._filled[block]), block * self._block
             offsets = self._files[1].read(at * _OFFSET.itemsize, count, _OFFSET)
             rows = self._files[0].read(at * self._row_bytes, count * self._width, self._dtype)
             yield offsets, rows.reshape(count, self._width)
@@ -296,7 +289,7 @@ class BlockFile:
 
 
 Keys = npt.NDArray[np.uint64]
-Payload = tuple[npt.NDArray[Any], ...]
+Payload = tuple[Array, ...]
 
 _MIN_BLOCK = 16
 _MIN_RUN = 1024
@@ -415,11 +408,13 @@ class EdgeSorter:
             sort_keys(keys, None, available_processors())
             return keys, ()
         order = sort_stably(keys)
-        columns = zip(*(piece[1] for piece in pieces), strict=True)
-        return keys, tuple(np.concatenate(column)[order] for column in columns)
+        return keys, tuple(
+            np.concatenate([payload[column] for _, payload in pieces])[order]
+            for column in range(len(self._payload))
+        )
 
 
-def run_length(dtypes: Sequence[np.dtype[Any]], memory: int) -> int:
+def run_length(dtypes: Sequence[np.dtype[np.generic]], memory: int) -> int:
     """Entries that can be sorted at once: keys, copies and permutations counted."""
     payload_bytes = sum(dtype.itemsize for dtype in dtypes)
     return max(_MIN_RUN, memory // (32 + (32 + 3 * payload_bytes if dtypes else 0)))
@@ -433,15 +428,13 @@ def sorted_pieces(sorter: EdgeSorter, size: int) -> Iterator[tuple[Keys, Payload
             yield keys[cut], tuple(array[cut] for array in payload)
 
 
-def sorted_columns(
-    folder: Path, columns: Sequence[TempColumn], memory: int
-) -> list[npt.NDArray[Any]]:
+def sorted_columns(folder: Path, columns: Sequence[TempColumn], memory: int) -> list[Array]:
     """Columns sorted by the first one, of uint64; they are closed.
 
     The arrays are in memory where they are small, else mapped from unnamed files.
     """
     count, dtypes = len(columns[0]), [column.dtype for column in columns[1:]]
-    found = [temp_array(folder, count, one.dtype, memory // 16) for one in columns]
+    arrays = [temp_array(folder, count, column.dtype, memory // 16) for column in columns]
     run, at = run_length(dtypes, memory // 2), 0
     sorter = EdgeSorter(folder, dtypes, memory // 2)
     for begin in range(0, count, run):
@@ -451,7 +444,7 @@ def sorted_columns(
     for column in columns:
         column.close()
     for keys, payload in sorted_pieces(sorter, _PIECE):
-        for array, values in zip(found, (keys, *payload), strict=True):
+        for array, values in zip(arrays, (keys, *payload), strict=True):
             array[at : at + len(keys)] = values
         at += len(keys)
-    return found
+    return arrays

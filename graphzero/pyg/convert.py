@@ -7,7 +7,6 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,8 +20,8 @@ from torch_geometric.utils import to_edge_index
 
 from graphzero import api
 from graphzero.errors import user_line
-from graphzero.graph.dataset import Dataset, open_dataset
-from graphzero.ingest.folder import once
+from graphzero.graph.dataset import Dataset
+from graphzero.ingest.options import BuildOptions
 from graphzero.ingest.sources.torch_file import array_of_tensor, is_sparse_tensor
 from graphzero.pyg.facade import is_seed_edges
 from graphzero.store.manifest import EDGES, NODES, EdgeType
@@ -119,10 +118,7 @@ def from_data(
     options |= {"weight_attrs": weight_attrs, "time_attrs": time_attrs}
     extras, unsaved = graph.extras()
     options |= {"directed": True, "edge_ids": edge_ids, "extras": extras}
-    notes = once(path, partial(api.write_dataset, path, **graph.arguments(), **options))
-    if notes is not None:
-        notes.tell(bool(options.get("progress", False)), stacklevel=2)
-    dataset = open_dataset(path)
+    dataset = api.built_dataset(path, BuildOptions(**graph.arguments(), **options))
     dataset.facade.unsaved.update(unsaved)
     for name in dataset.shadowed():
         _warn_user(
@@ -198,7 +194,7 @@ class _Graph:
         torch.save(content, file)
         return file.getvalue(), unsaved
 
-    def arguments(self) -> dict[str, object]:
+    def arguments(self) -> dict[str, Any]:
         """Arguments of `build`."""
         if NODES in self.nodes:
             return {

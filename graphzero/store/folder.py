@@ -1,23 +1,39 @@
 """The folder of a dataset while it changes: recovery from a killed writer, and the commit.
 
-Builds, changes, fetches and publishing to a local disk all commit here, under the folder's lock.
+Builds, changes, fetches and publishing to a local disk all commit here, under the folder's lock. Of
+ranks that build or change one folder together, one does it, and the others wait.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from contextlib import suppress
+import socket
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Protocol, TypedDict, TypeVar
 
 from graphzero.errors import FormatError
-from graphzero.store.atomic import is_staging_name, write_atomically
+from graphzero.store.atomic import folder_lock, is_staging_name, write_atomically
+from graphzero.store.format import FileWriter, encode_header, header_checksum
 from graphzero.store.manifest import (
     MANIFEST_NAME,
+    FileEntry,
     Manifest,
     encode_manifest,
     finish_renames,
     read_manifest,
 )
+from graphzero.units import require_local
+
+_T = TypeVar("_T")
+
+# How often a rank looks whether another one has built the folder, in seconds.
+_POLL = 0.05
 
 
 def complete_commit(folder: Path) -> Manifest | None:
@@ -129,3 +145,201 @@ def commit(
         raise
     for entry in obsolete:
         (folder / entry.staged).unlink(missing_ok=True)
+
+
+class FolderChange:
+    """Files that are to join the dataset in a folder, whose lock this process has.
+
+    Attributes
+    ----------
+    folder : pathlib.Path
+    earlier : Manifest or None
+        Of the dataset in the folder.
+    """
+
+    def __init__(self, folder: Path, earlier: Manifest | None) -> None:
+        self.folder = folder
+        self.earlier = earlier
+        self._staged: list[FileWriter] = []
+
+    def add(self, file: FileWriter) -> FileEntry:
+        """Takes a sealed file, which has its staged name until the commit."""
+        self._staged.append(file)
+        checksum = header_checksum(encode_header(file.header))
+        return FileEntry(file.path.name, file.staged_path.name, checksum)
+
+    def commit(self, manifest: Manifest) -> None:
+        """Replaces the earlier dataset by one of these files, or changes nothing: see `commit`.
+
+        Raises
+        ------
+        ValueError
+            If two files have one name.
+        """
+        names = Counter(entry.name for entry in manifest.entries())
+        for name in (name for name, count in names.items() if count > 1):
+            raise ValueError(
+                f"an edge attribute and an edge split would both be stored in {name}: choose "
+                f"another name for one of them"
+            )
+        try:
+            commit(self.folder, self.earlier, manifest)
+        finally:
+            if is_committed(self.folder, manifest):
+                self._staged = []
+
+    def discard(self) -> None:
+        """Removes the files that are not committed."""
+        for file in self._staged:
+            file.discard()
+
+
+@contextmanager
+def changing_folder(folder: Path, *, replaces: bool = False) -> Iterator[FolderChange]:
+    """A change of the dataset in a folder, which is locked and recovered first.
+
+    Files of a change that ends without a commit are removed.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+    replaces : bool
+        Whether the earlier dataset, if there is one, is replaced whatever it is.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process has the lock.
+    FileNotFoundError, FormatError
+        As `recover_dataset`, unless the dataset is replaced.
+    """
+    with folder_lock(folder):
+        earlier = recover(folder) if replaces else recover_dataset(folder)
+        change = FolderChange(folder, earlier)
+        try:
+            yield change
+        finally:
+            change.discard()
+
+
+# Ranks that build one folder
+
+
+class _RankStore(Protocol):
+    """A ``torch.distributed.Store``: what the ranks of a program can all read and write."""
+
+    def add(self, key: str, amount: int) -> int: ...
+
+    def check(self, keys: list[str]) -> bool: ...
+
+    def compare_set(self, key: str, expected: str, desired: str) -> bytes: ...
+
+    def get(self, key: str) -> bytes: ...
+
+    def set(self, key: str, value: str) -> None: ...
+
+
+class _Outcome(TypedDict, total=False):
+    """What the rank that builds tells the others: what was built and where, or its error."""
+
+    host: str
+    manifest: str | None
+    error: str
+
+
+def once(path: str | os.PathLike[str], write: Callable[[], _T]) -> _T | None:
+    """Builds a folder. Of the ranks that do so, the first one builds.
+
+    The others wait, and None is returned to them. The first build of a folder by one rank is the
+    first build of it by the others, and so on. No rank waits for one that may never come, so that
+    one rank may also build alone, or each a folder of its own. Hosts that do not share the folder
+    build one each.
+
+    Parameters
+    ----------
+    path : path-like
+    write : callable
+        Builds the folder.
+
+    Raises
+    ------
+    RuntimeError
+        If the rank that builds has failed or ended, or has built the folder again since.
+    """
+    require_local(path)
+    store, rank = _store_of_ranks()
+    if store is None:
+        return write()
+    folder, host = os.path.realpath(path), socket.gethostname()
+    number = store.add(f"graphzero/{folder}/builds of rank {rank}", 1)
+    key = f"graphzero/{folder}/{number}"
+    outcome, result = _first(store, key, host, folder, write)
+    if outcome["host"] != host and outcome["manifest"] != _content(folder):
+        outcome, result = _first(store, f"{key}/{host}", host, folder, write)
+    if outcome["manifest"] != _content(folder):
+        raise RuntimeError(
+            f"{folder} has changed before all ranks had opened it: give each graph a folder of "
+            f"its own, or call torch.distributed.barrier() between builds and changes"
+        )
+    return result
+
+
+def _store_of_ranks() -> tuple[_RankStore | None, int]:
+    """The store and the rank of this process; no store with one rank, or without torch."""
+    group = getattr(sys.modules.get("torch"), "distributed", None)  # never imported for this
+    if group is None or not group.is_available():
+        return None, 0
+    if group.is_initialized():
+        if group.get_world_size() == 1:
+            return None, 0
+        return group.distributed_c10d._get_default_store(), group.get_rank()
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":  # torchrun's, before any group
+        store, rank, _ = next(group.rendezvous("env://"))
+        return store, rank
+    return None, 0
+
+
+def _content(folder: str) -> str | None:
+    """What tells one build of a folder from all others: names in it are random."""
+    with suppress(OSError):
+        return (Path(folder) / MANIFEST_NAME).read_text()
+    return None
+
+
+def _first(
+    store: _RankStore, key: str, host: str, folder: str, write: Callable[[], _T]
+) -> tuple[_Outcome, _T | None]:
+    """Calls `write` if no other rank has; else waits for it. What was built, and the result."""
+    process, result = {"host": host, "pid": os.getpid()}, None
+    builder = json.loads(store.compare_set(f"{key}/builder", "", json.dumps(process)))
+    if builder == process:
+        try:
+            result = write()
+        except BaseException as error:
+            store.set(key, json.dumps({"error": f"{type(error).__name__}: {error}"}))
+            raise
+        store.set(key, json.dumps({"host": host, "manifest": _content(folder)}))
+    while not store.check([key]):
+        if (
+            builder["host"] == host
+            and _process_has_ended(builder["pid"])
+            and not store.check([key])
+        ):
+            store.set(key, json.dumps({"error": "it has ended meanwhile"}))
+        time.sleep(_POLL)
+    outcome: _Outcome = json.loads(store.get(key))
+    if "error" in outcome:
+        raise RuntimeError(
+            f"{folder} was not built: process {builder['pid']} on {builder['host']} was to build "
+            f"it for all ranks, and failed: {outcome['error']}"
+        )
+    return outcome, result
+
+
+def _process_has_ended(pid: int) -> bool:
+    import psutil  # only where ranks build
+
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)  # nobody waited for it
+    except psutil.NoSuchProcess:
+        return True

@@ -7,15 +7,15 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from graphzero.errors import FormatError
 from graphzero.ingest.edges import EdgeList, Read, ReadColumn
+from graphzero.ingest.id_map import NodeIds
 from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.rows import WITHOUT_LABELS, Rows, as_numbers, round_to, rows_of_array
+from graphzero.ingest.sort import Array, close_with_build
 from graphzero.ingest.sources.table import MAX_NODES, require_whole
 from graphzero.store.format import (
     DTYPES,
@@ -26,13 +26,13 @@ from graphzero.store.format import (
     Header,
     read_header,
 )
-from graphzero.store.manifest import FileEntry
+from graphzero.store.id_table import IdTable
+from graphzero.store.manifest import EDGES, EdgeTable, FileEntry, Manifest, NodeTable
 
 _CHUNK = 1 << 16
 _PIECE_BYTES = 1 << 20  # of features that are compared with labels at once
 _SURPRISING = 16  # bits: random features have the labels in one of 2^16 datasets
-
-Array = npt.NDArray[Any]
+_AGAIN = "build the dataset again"
 
 
 def map_section(path: Path, header: Header, name: str, count: int) -> Array:
@@ -190,6 +190,52 @@ def open_stored_graph(path: Path, ends: tuple[NodeOrder, NodeOrder] | None = Non
     return StoredGraph(path, header, owners, neighbors)
 
 
+def stored_orders(folder: Path, manifest: Manifest) -> dict[str, NodeOrder]:
+    """The order of the nodes of each type in the files of a dataset."""
+    orders: dict[str, NodeOrder] = {}
+    for name, nodes in manifest.nodes.items():
+        file = nodes.ids if manifest.is_typed else manifest.edges[EDGES].graph
+        path = None if file is None else file.resolve(folder)
+        orders[name] = open_stored_order(path, nodes.num_nodes)
+    return orders
+
+
+def stored_ids(folder: Path, table: NodeTable) -> NodeIds | None:
+    """The user's ids of the nodes of a type, where these are not their numbers."""
+    if table.id_map is None:
+        return None
+    id_table = IdTable(table.id_map.resolve(folder))
+    close_with_build(id_table.close)
+    ids = NodeIds(is_text=id_table.is_text)
+    ids.table = id_table
+    return ids
+
+
+def has_link_split(folder: Path, table: EdgeTable) -> bool:
+    """Whether a `LinkSplit` has held out edges."""
+    headers = (read_header(entry.resolve(folder)) for entry in table.splits.values())
+    return any(header.find("source") is not None for header in headers)
+
+
+def require_positions(folder: Path, table: EdgeTable) -> None:
+    """Refuses edges that are not found by their positions in the edge list.
+
+    Raises
+    ------
+    ValueError
+        Saying why.
+    """
+    why = ""
+    if read_header(table.graph.resolve(folder)).find("edge_ids") is None:
+        why = f"the positions of edges are not stored: {_AGAIN} with edge_ids=True"
+    elif table.changes is not None and (table.changes.num_merged or table.changes.symmetric):
+        why = f"edges were merged, and their attributes would have to be: {_AGAIN} with the change"
+    elif has_link_split(folder, table):
+        why = f"edges were held out by a LinkSplit: {_AGAIN} with the change"
+    if why:
+        raise ValueError(why)
+
+
 def open_stored_split(path: Path) -> Array:
     """The ids of a split.
 
@@ -222,7 +268,7 @@ def open_stored_array(path: Path, num_rows: int, ids: Array | None = None) -> Ro
         row_shape = tuple(map_section(path, header, "row_shape", shape.count).tolist())
         if math.prod(row_shape) != header.width:
             raise FormatError(f"{path}: section 'row_shape' does not fit its rows: build it again")
-    return rows_of_array(os.fspath(path), rows.reshape(num_rows, *row_shape), ids)
+    return rows_of_array(os.fspath(path), rows.reshape((num_rows, *row_shape)), ids)
 
 
 def open_stored_rows(path: Path, order: NodeOrder) -> Rows:
@@ -285,8 +331,8 @@ def refuse_labels(
         wanted = as_numbers(values)
         if features.dtype.kind not in "iub":
             wanted = as_numbers(round_to(wanted, features.dtype))
-        some = as_numbers(rows[:, columns])
-        is_equal = (some == wanted) | ((some != some) & (wanted != wanted))
+        numbers = as_numbers(rows[:, columns])
+        is_equal = (numbers == wanted) | ((numbers != numbers) & (wanted != wanted))
         columns = columns[is_equal.all(axis=0)]
         if not len(columns):
             return
