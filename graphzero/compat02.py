@@ -12,9 +12,8 @@ import enum
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +21,9 @@ from graphzero import _core
 from graphzero.store.atomic import folder_lock
 from graphzero.store.outputs import Output, check_outputs
 from graphzero.units import as_count, by_either_name
+
+if TYPE_CHECKING:
+    from graphzero.ingest.edges import EdgeInput
 
 PathLike = str | os.PathLike[str]
 
@@ -132,12 +134,12 @@ def _target(out_path: PathLike, source: Path) -> Iterator[Path]:
         yield output.target
 
 
-def _edges(path: Path) -> Any:
+def _edges_02(path: Path, *, directed: bool) -> EdgeInput:
     """The edges by the rules of 0.2: src and dst, source and target, else the first two columns."""
-    from graphzero.ingest.edges import edges_of_table
-    from graphzero.ingest.sources.text_table import CsvTable, is_number
+    from graphzero.ingest.edges import EdgeInput, edges_of_table
+    from graphzero.ingest.sources.text_table import Header, TextTable, is_number
 
-    table = CsvTable(path, strict=True)
+    table = TextTable(path, header=Header(only_texts=True))
     names, cells = list(table.names or ()), table.first_record or ()
     src, dst = next((pair for pair in _ENDS if {*pair} <= {*names}), (0, 1))
     taken = names[:2] if src == 0 else [src, dst]
@@ -146,7 +148,8 @@ def _edges(path: Path) -> Any:
     timestamp = next((name for name in _TIMES if name in others), False)
     if "weight" not in names and not {*names[2:3]} & {*_TIMES}:
         weight = 2 if len(cells) > 2 and is_number(cells[2]) else weight
-    return edges_of_table(table, src=src, dst=dst, weight=weight, timestamp=timestamp)
+    columns = edges_of_table(table, src=src, dst=dst, weight=weight, timestamp=timestamp)
+    return EdgeInput(columns, directed=directed)
 
 
 def convert_csv_to_gl(
@@ -183,14 +186,19 @@ def convert_csv_to_gl(
     from graphzero.ingest.options import Progress
 
     source = Path(by_either_name("csv_path", csv_path, input_csv))
-    bounds, progress = (IdBound(), IdBound()), Progress()
-    options: dict[str, Any] = {"memory": _MEMORY // 8, "bounds": bounds, "progress": progress}
     with _target(by_either_name("out_path", out_path, output_bin), source) as target:
-        edges = read_edges(replace(_edges(source), directed=directed), target.parent, **options)
+        edges = read_edges(
+            _edges_02(source, directed=directed),
+            target.parent,
+            memory=_MEMORY // 8,
+            bounds=(IdBound(), IdBound()),
+            progress=Progress(),
+        )
         if not len(edges):
             raise ValueError(f"{source} has no edges")
         space = NodeOrder(max(edges.max_ids) + 1)
-        write_graph(target, edges, space, memory=_MEMORY // 2, progress=progress).publish()
+        file = write_graph(target, edges, space, memory=_MEMORY // 2, progress=Progress())
+        file.publish()
 
 
 def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -> None:
@@ -216,11 +224,11 @@ def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -
     from graphzero.ingest.options import Progress
     from graphzero.ingest.row_files import write_rows
     from graphzero.ingest.rows import ValueColumns, rows_of_table
-    from graphzero.ingest.sources.text_table import CsvTable
+    from graphzero.ingest.sources.text_table import TextTable
 
     source, stored = Path(csv_path), np.dtype(DataType(dtype).value)
     with _target(out_path, source) as target:
-        table = CsvTable(source)
+        table = TextTable(source)
         if table.width < 2:
             raise ValueError(f"{table.name} has one column: features need a node id and values")
         columns = ValueColumns(tuple(range(1, table.width)), 0)
@@ -228,5 +236,13 @@ def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -
         num_nodes = rows.count()
         if not num_nodes:
             raise ValueError(f"{source} has no records")
-        options: dict[str, Any] = {"order": None, "fill_missing": True, "progress": Progress()}
-        write_rows(target, rows, num_nodes, memory=_MEMORY // 2, **options).publish()
+        file = write_rows(
+            target,
+            rows,
+            num_nodes,
+            order=None,
+            fill_missing=True,
+            memory=_MEMORY // 2,
+            progress=Progress(),
+        )
+        file.publish()

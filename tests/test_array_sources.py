@@ -27,7 +27,7 @@ from safetensors.numpy import save_file
 from graphzero.ingest import build_dataset
 from graphzero.ingest.sources import torch_file
 from graphzero.ingest.sources.arrays import open_array
-from graphzero.ingest.sources.table import pieces_of
+from graphzero.ingest.sources.columns import pieces_of
 
 # Python only: the C code below it is sanitized by other tests of the build.
 pytestmark = pytest.mark.no_asan

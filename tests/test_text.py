@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from graphzero._core import PARSE_PADDING, parse_records
 from graphzero.ingest import build_dataset
 from graphzero.ingest.sources import text_table
-from graphzero.ingest.sources.text_table import CsvTable, open_binary
+from graphzero.ingest.sources.text_table import TextTable, open_binary
 from graphzero.store.format import read_file
 
 
@@ -257,6 +257,6 @@ def test_a_build_is_the_same_as_by_pyarrow(
     monkeypatch.setattr(text_table, "_LEAST_BYTES", 1000)
     monkeypatch.setattr(text_table, "_BYTES_PER_RECORD", 0)
     plain = built(tmp_path / "plain", path)
-    monkeypatch.setattr(CsvTable, "_is_plain", lambda *_: False)
+    monkeypatch.setattr(TextTable, "_is_plain", lambda *_: False)
     assert plain == built(tmp_path / "arrow", path)
     assert isinstance(plain, dict) == (number in {*range(12), 13})

@@ -94,12 +94,16 @@ class Source:
 
     def options(self) -> dict[str, Any]:
         """The options that are not the default, by name."""
-        found = {}
-        for each in fields(self)[1:]:
-            value = getattr(self, each.name)
-            if not (value is None if each.default is None else value == "auto"):
-                found[each.name] = value
-        return found
+        options = {}
+        for option in fields(self)[1:]:
+            value = getattr(self, option.name)
+            if not (value is None if option.default is None else value == "auto"):
+                options[option.name] = value
+        return options
+
+    def completed_by(self, defaults: Source) -> Source:
+        """The source with the options of another one where it has none."""
+        return Source(self.value, **{**defaults.options(), **self.options()})
 
     def check_options(self, allowed: Collection[str], what: str, *, is_table: bool) -> None:
         """Refuses options that do not apply.
@@ -305,6 +309,20 @@ class BuildOptions:
     memory_limit: int | str = "2GB"
     progress: bool = False
     extras: bytes | None = None  # of `graphzero.pyg.from_data`, see `graphzero.graph.stores.Extras`
+
+    @property
+    def edge_source(self) -> Source:
+        """The options of the build that are those of a source of edges, without a value."""
+        return Source(
+            None,
+            src=self.src,
+            dst=self.dst,
+            weight=self.weight,
+            timestamp=self.timestamp,
+            edge_attrs=self.edge_attrs,
+            header=self.header,
+            delimiter=self.delimiter,
+        )
 
     @property
     def maps_ids(self) -> bool:

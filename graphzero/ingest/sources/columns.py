@@ -1,4 +1,4 @@
-"""`Table`: records of any source as a stream of checked columns; and what a value of a user is."""
+"""`Table`: records of any source as a stream of checked columns; what users' values are."""
 
 from __future__ import annotations
 
@@ -8,18 +8,43 @@ import operator
 import os
 import re
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+Array = npt.NDArray[Any]
+DType = np.dtype[Any]
+# Arrays of a piece of some columns; Arrow's arrays for texts (see `Column.is_raw`).
+Chunk = tuple[Any, ...]
+
 # The builder stores ids in 32 bits; the format itself allows more.
 MAX_NODES = 1 << 32
+# Ids that are translated to nodes in one step.
+MAX_MAPPED_RECORDS = 1 << 18
+
+
+class NodeLookup(Protocol):
+    """The nodes that the user's ids name."""
+
+    @property
+    def num_nodes(self) -> int:
+        """Distinct ids."""
+        ...
+
+    def shown(self, node: int) -> str:
+        """The id of a node, for messages."""
+        ...
+
+    def find(self, values: Any, column: Column, table: Table, record: int) -> npt.NDArray[np.int64]:
+        """The nodes of a chunk of raw ids, whose first one is that of a record."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -37,13 +62,16 @@ class Column:
         Whether it holds node ids.
     hint : str
         What to do if its cells are not valid, for messages; "" if there is nothing to say.
+    ids : NodeLookup or None
+        What takes the user's ids to nodes, where they are mapped.
     """
 
     index: int
     label: str
-    dtype: np.dtype[Any]
+    dtype: DType
     is_id: bool = False
     hint: str = ""
+    ids: NodeLookup | None = field(default=None, compare=False)
 
     @property
     def is_raw(self) -> bool:
@@ -55,7 +83,7 @@ class Column:
 
     def raw(self) -> Column:
         """The same column of ids, as they are."""
-        return replace(self, dtype=np.dtype(object))
+        return replace(self, dtype=np.dtype(object), ids=None)
 
     def expected(self) -> str:
         """A valid cell, in words."""
@@ -68,7 +96,7 @@ class Column:
         return f"a {self.label} (an integer from {bounds.min} to {bounds.max}){hint}"
 
 
-def checked_count(num_nodes: Any) -> int:
+def checked_count(num_nodes: SupportsIndex) -> int:
     """A number of nodes that the user gives.
 
     Raises
@@ -85,35 +113,170 @@ def checked_count(num_nodes: Any) -> int:
     return count
 
 
-def id_column(index: int, label: str) -> Column:
-    """A column of node ids."""
-    return Column(index, label, np.dtype("<u4"), is_id=True)
+def id_column(index: int, label: str, ids: NodeLookup | None = None) -> Column:
+    """A column of node ids, which are mapped if `ids` are given."""
+    return Column(index, label, np.dtype("<u4"), is_id=True, ids=ids)
 
 
-def column_index(
-    spec: str | int, names: Sequence[str] | None, width: int, role: str, table: str
-) -> int:
-    """Position of a column given by name or position.
+class Table(ABC):
+    """Records with named or numbered columns, which can be read as often as needed.
 
-    Raises
-    ------
-    ValueError
-        If the table has no such column, or several of that name.
+    Attributes
+    ----------
+    name : str
+        For messages.
+    names : sequence of str or None
+        Of the columns.
+    width : int
+        Columns.
+    num_records : int or None
+        None if it is unknown before the table is read.
+    dtypes : sequence of numpy.dtype or None, or None
+        Of the columns; None for text, which is parsed as it is asked for. A column without numbers
+        has None. Lists of one length have a dtype with their shape; chunks have them as
+        (n, length).
+    first_record : sequence of str or None
+        The cells of the first record, of text only.
+    of_folders : sequence of str
+        The names of columns that are in the names of folders, and not in the files.
     """
-    if isinstance(spec, bool) or not isinstance(spec, str | int | np.integer):
-        raise ValueError(f"{role}={spec!r}: give the name of the column, or its position from 0")
-    if isinstance(spec, str):
-        if names is None:
-            raise ValueError(f"{table} has no header: give {role} as a position, not as {spec!r}")
-        if list(names).count(spec) != 1:
-            count = "no" if spec not in names else "more than one"
-            raise ValueError(
-                f"{table} has {count} column {spec!r} for {role}; it has {', '.join(names)}"
+
+    name: str
+    names: Sequence[str] | None = None
+    width: int
+    num_records: int | None = None
+    first_record: Sequence[str] | None = None
+    of_folders: Sequence[str] = ()
+
+    @property
+    def dtypes(self) -> Sequence[DType | None] | None:  # noqa: D102
+        return None
+
+    @abstractmethod
+    def read(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
+        """Pieces of some columns, checked and converted to their dtypes; ids as they are."""
+
+    def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
+        """Pieces of some columns, checked and converted to their dtypes, with mapped ids as nodes.
+
+        Pieces have about `max_records` records.
+        """
+        if all(column.ids is None for column in columns):
+            return self.read(columns, max_records)
+        return self._mapped_chunks(columns, max(1, min(max_records, MAX_MAPPED_RECORDS)))
+
+    def _mapped_chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
+        stored = [column if column.ids is None else column.raw() for column in columns]
+        record = 0
+        for chunk in self.read(stored, max_records):
+            yield tuple(
+                values
+                if column.ids is None
+                else column.ids.find(values, column, self, record).astype(column.dtype)
+                for values, column in zip(chunk, columns, strict=True)
             )
-        return list(names).index(spec)
-    if not 0 <= spec < width:
-        raise ValueError(f"{table} has {width} columns, so {role}={spec} does not exist")
-    return int(spec)
+            record += len(chunk[0])
+
+    def locate(self, record: int) -> str:
+        """Where a record (from 0) is, in words."""
+        return f"record {record}"
+
+
+def checked(values: Array, column: Column, table: Table, record: int) -> Array:
+    """Values in a column's dtype; `record` is the number of the first one."""
+    dtype = column.dtype.base
+    if column.is_raw or values.dtype == dtype:
+        return values
+    if dtype.kind == "b":
+        return values.astype(np.bool_, copy=False)
+    is_float = dtype.kind == "f"
+    if values.dtype.kind not in ("iuf" if is_float else "iu"):
+        raise ValueError(
+            f"{table.name}: the {column.label} has dtype {values.dtype}, and must be "
+            f"{'a number' if is_float else 'an integer'}{column.hint}"
+        )
+    if is_float:
+        with np.errstate(over="ignore"):
+            return values.astype(dtype, copy=False)
+    bounds = np.iinfo(dtype)
+    if len(values) and (values.min() < bounds.min or values.max() > bounds.max):
+        bad = np.flatnonzero((values < bounds.min) | (values > bounds.max))[0]
+        place = table.locate(record + int(bad))
+        raise ValueError(f"{table.name}, {place}: {values[bad]} is not {column.expected()}")
+    return values.astype(dtype, copy=False)
+
+
+# --- arrays as tables
+
+# Of several columns of a mapped file: still in memory when they are converted.
+_MOST_RECORDS = 1 << 16
+
+
+def require_whole(array: Array) -> None:
+    """Raises an error if the file of a mapped array has become shorter: reading it would kill.
+
+    It is checked before each piece that is read. What is cut off while a piece is read still ends
+    the process, with SIGBUS; the earlier dataset is whole all the same.
+    """
+    if not isinstance(array, np.memmap) or array.filename is None:
+        return
+    mapped = getattr(array, "_mmap", None)
+    try:
+        size = os.stat(array.filename).st_size
+    except OSError:  # a file that is gone keeps its content while it is mapped
+        return
+    begin = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY  # of the mapping
+    if mapped is not None and size < begin + len(mapped):
+        raise ValueError(
+            f"{os.fspath(array.filename)} has become shorter while the build read it: build again "
+            f"when it is complete"
+        )
+
+
+def pieces_of(array: Array, max_items: int) -> Iterator[Array]:
+    """Consecutive pieces along the first axis, of max_items; the last one may be shorter."""
+    for begin in range(0, len(array), max_items):
+        require_whole(array)
+        yield array[begin : begin + max_items]
+
+
+class ArrayTable(Table):
+    """Equally long arrays, a column each: of numbers, or of rows of one shape.
+
+    Parameters
+    ----------
+    name : str
+    columns : sequence of array
+    of : str
+        What a record is, for messages.
+    """
+
+    def __init__(self, name: str, columns: Sequence[Array], *, of: str = "edge") -> None:
+        self.name = name
+        self.columns = columns
+        self.width = len(columns)
+        self.num_records = columns[0].shape[0]
+        self._of = of
+
+    @property
+    def dtypes(self) -> Sequence[DType]:
+        """Of the columns, with the shape of their rows."""
+        return [np.dtype((c.dtype.newbyteorder("<"), c.shape[1:])) for c in self.columns]
+
+    def locate(self, record: int) -> str:
+        """A record by its position from 0."""
+        return f"{self._of} {record}"
+
+    def read(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
+        """Pieces of some columns, of at most max_records records."""
+        step = min(max_records, _MOST_RECORDS) if self.width > 1 else max_records
+        for begin in range(0, self.num_records or 0, step):
+            pieces = []
+            for column in columns:
+                array = self.columns[column.index]
+                require_whole(array)
+                pieces.append(checked(array[begin : begin + step], column, self, begin))
+            yield tuple(pieces)
 
 
 # --- names of columns that are recognised, in any case, with or without blanks, underscores,
@@ -166,9 +329,9 @@ def is_target_name(name: str) -> bool:
     return _normal(name) in _TARGETS
 
 
-def find_known(names: Sequence[str], known: frozenset[str]) -> list[int]:
-    """Positions of the columns with one of the known names."""
-    return [i for i, name in enumerate(names) if _normal(name) in known]
+def find_known(names: Sequence[str], wanted: frozenset[str]) -> list[int]:
+    """Positions of the columns with one of the wanted names, such as `WEIGHTS`."""
+    return [i for i, name in enumerate(names) if _normal(name) in wanted]
 
 
 def unnamed_columns(names: Sequence[str]) -> list[int]:
@@ -205,10 +368,10 @@ def _descends(first: str, second: str) -> bool:
 
 def _fit_in_order(names: Sequence[str]) -> bool:
     """Whether names of two columns say nothing against their order, source and target."""
-    known = _SOURCES | _TARGETS | WEIGHTS | TIMES | IDS
+    recognised = _SOURCES | _TARGETS | WEIGHTS | TIMES | IDS
     normal = [_normal(name) for name in names]
-    odd = unnamed_columns(names) or known & set(normal) or normal[0] == normal[1]
-    return not odd and not _descends(*names)
+    odd = unnamed_columns(names) or recognised & set(normal) or normal[0] == normal[1]
+    return not odd and not _descends(names[0], names[1])
 
 
 def say_direction(names: Sequence[str], types: Sequence[str]) -> bool:
@@ -219,7 +382,7 @@ def say_direction(names: Sequence[str], types: Sequence[str]) -> bool:
     return (
         is_source_name(names[0])
         or _descends(names[1], names[0])
-        or all(_normal(name) in known for name, known in zip(names, of_types, strict=True))
+        or all(_normal(name) in words for name, words in zip(names, of_types, strict=True))
     )
 
 
@@ -247,151 +410,30 @@ def find_ends(table: Table) -> tuple[int, int]:
     )
 
 
-# --- tables
+def column_index(
+    spec: str | int, names: Sequence[str] | None, width: int, role: str, table: str
+) -> int:
+    """Position of a column given by name or position.
 
-Chunk = tuple[npt.NDArray[Any], ...]
-
-
-class Table(Protocol):
-    """Records with named or numbered columns, which can be read as often as needed.
-
-    Attributes
-    ----------
-    name : str
-        For messages.
-    names : sequence of str or None
-        Of the columns.
-    width : int
-        Columns.
-    num_records : int or None
-        None if it is unknown before the table is read.
-    dtypes : sequence of numpy.dtype or None, or None
-        Of the columns; None for text, which is parsed as it is asked for. A column without numbers
-        has None. Lists of one length have a dtype with their shape; chunks have them as
-        (n, length).
-    first_record : sequence of str or None
-        The cells of the first record, of text only.
-    of_folders : sequence of str
-        The names of columns that are in the names of folders, and not in the files.
+    Raises
+    ------
+    ValueError
+        If the table has no such column, or several of that name.
     """
-
-    name: str
-    names: Sequence[str] | None = None
-    width: int
-    num_records: int | None = None
-    first_record: Sequence[str] | None = None
-    of_folders: Sequence[str] = ()
-
-    @property
-    def dtypes(self) -> Sequence[np.dtype[Any] | None] | None:  # noqa: D102
-        return None
-
-    def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
-        """Pieces of some columns, checked and converted to the columns' dtypes."""
-        ...
-
-    def locate(self, record: int) -> str:
-        """Where a record (from 0) is, in words."""
-        return f"record {record}"
-
-
-def checked(
-    values: npt.NDArray[Any], column: Column, table: Table, record: int
-) -> npt.NDArray[Any]:
-    """Values in a column's dtype; `record` is the number of the first one."""
-    dtype = column.dtype.base
-    if column.is_raw or values.dtype == dtype:
-        return values
-    if dtype.kind == "b":
-        return values.astype(np.bool_, copy=False)
-    is_float = dtype.kind == "f"
-    if values.dtype.kind not in ("iuf" if is_float else "iu"):
-        raise ValueError(
-            f"{table.name}: the {column.label} has dtype {values.dtype}, and must be "
-            f"{'a number' if is_float else 'an integer'}{column.hint}"
-        )
-    if is_float:
-        with np.errstate(over="ignore"):
-            return values.astype(dtype, copy=False)
-    bounds = np.iinfo(dtype)
-    if len(values) and (values.min() < bounds.min or values.max() > bounds.max):
-        bad = np.flatnonzero((values < bounds.min) | (values > bounds.max))[0]
-        place = table.locate(record + int(bad))
-        raise ValueError(f"{table.name}, {place}: {values[bad]} is not {column.expected()}")
-    return values.astype(dtype, copy=False)
-
-
-# --- arrays as tables
-
-# Of several columns of a mapped file: still in memory when they are converted.
-_MOST_RECORDS = 1 << 16
-
-
-def require_whole(array: npt.NDArray[Any]) -> None:
-    """Raises an error if the file of a mapped array has become shorter: reading it would kill.
-
-    It is checked before each piece that is read. What is cut off while a piece is read still ends
-    the process, with SIGBUS; the earlier dataset is whole all the same.
-    """
-    if not isinstance(array, np.memmap) or array.filename is None:
-        return
-    mapped = getattr(array, "_mmap", None)
-    try:
-        size = os.stat(array.filename).st_size
-    except OSError:  # a file that is gone keeps its content while it is mapped
-        return
-    begin = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY  # of the mapping
-    if mapped is not None and size < begin + len(mapped):
-        raise ValueError(
-            f"{os.fspath(array.filename)} has become shorter while the build read it: build again "
-            f"when it is complete"
-        )
-
-
-def pieces_of(array: npt.NDArray[Any], max_items: int) -> Iterator[npt.NDArray[Any]]:
-    """Consecutive pieces along the first axis, of max_items; the last one may be shorter."""
-    for begin in range(0, len(array), max_items):
-        require_whole(array)
-        yield array[begin : begin + max_items]
-
-
-class ArrayTable(Table):
-    """Equally long arrays, a column each: of numbers, or of rows of one shape.
-
-    Parameters
-    ----------
-    name : str
-    columns : sequence of array
-    of : str
-        What a record is, for messages.
-    """
-
-    def __init__(self, name: str, columns: Sequence[Any], *, of: str = "edge") -> None:
-        self.name = name
-        self.columns = columns
-        self.width = len(columns)
-        self.num_records = columns[0].shape[0]
-        self._of = of
-
-    @property
-    def dtypes(self) -> Sequence[np.dtype[Any] | None]:
-        """Of the columns, with the shape of their rows."""
-        return [np.dtype((c.dtype.newbyteorder("<"), c.shape[1:])) for c in self.columns]
-
-    def locate(self, record: int) -> str:
-        """A record by its position from 0."""
-        return f"{self._of} {record}"
-
-    def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
-        """Pieces of some columns, of at most max_records records."""
-        step = min(max_records, _MOST_RECORDS) if self.width > 1 else max_records
-        for begin in range(0, self.num_records or 0, step):
-            pieces = []
-            for column in columns:
-                array = self.columns[column.index]
-                require_whole(array)
-                pieces.append(checked(array[begin : begin + step], column, self, begin))
-            yield tuple(pieces)
+    if isinstance(spec, bool) or not isinstance(spec, str | int | np.integer):
+        raise ValueError(f"{role}={spec!r}: give the name of the column, or its position from 0")
+    if isinstance(spec, str):
+        if names is None:
+            raise ValueError(f"{table} has no header: give {role} as a position, not as {spec!r}")
+        if list(names).count(spec) != 1:
+            count = "no" if spec not in names else "more than one"
+            raise ValueError(
+                f"{table} has {count} column {spec!r} for {role}; it has {', '.join(names)}"
+            )
+        return list(names).index(spec)
+    if not 0 <= spec < width:
+        raise ValueError(f"{table} has {width} columns, so {role}={spec} does not exist")
+    return int(spec)
 
 
 # --- what a value of the user is
@@ -429,7 +471,7 @@ def split_member(path: str | os.PathLike[str]) -> tuple[Path, str | None]:
     return Path(match[1]), match[2]
 
 
-def is_array_file(value: Any) -> bool:
+def is_array_file(value: object) -> bool:
     """Whether a value is the path of a file of arrays, perhaps with the name of an array in it."""
     if not isinstance(value, str | os.PathLike):
         return False
@@ -437,7 +479,7 @@ def is_array_file(value: Any) -> bool:
     return member is not None or path.suffix.lower() in _ARRAY_SUFFIXES
 
 
-def is_scipy(value: Any) -> bool:
+def is_scipy(value: object) -> bool:
     """Whether a value is a sparse matrix or array of SciPy, or behaves as one."""
     return hasattr(value, "tocoo") and hasattr(value, "format") and hasattr(value, "shape")
 
@@ -445,28 +487,28 @@ def is_scipy(value: Any) -> bool:
 def types_of(module: str, *kinds: str) -> tuple[type, ...]:
     """Types of a package, without importing it: who has no such object has not imported it."""
     loaded = sys.modules.get(module)
-    found = (getattr(loaded, kind, None) for kind in kinds)
-    return tuple(kind for kind in found if isinstance(kind, type))
+    types = (getattr(loaded, kind, None) for kind in kinds)
+    return tuple(kind for kind in types if isinstance(kind, type))
 
 
-def is_frame(value: Any) -> bool:
+def is_frame(value: object) -> bool:
     """Whether a value is a table in memory, a stream of one, or a pandas Series with its index.
 
     Everything with named columns that exports an Arrow stream is one: pandas, polars, relations of
     DuckDB, results of ADBC. A stream of a single series, without names, is not.
     """
-    known = (
+    frames = (
         pa.RecordBatch,
         *types_of("pyarrow.dataset", "Dataset"),
         *types_of("pandas", "DataFrame", "Series"),
     )
-    return isinstance(value, known) or (
+    return isinstance(value, frames) or (
         hasattr(value, "__arrow_c_stream__")
         and any(hasattr(value, name) for name in ("columns", "column_names", "schema"))
     )
 
 
-def is_chunks(value: Any) -> bool:
+def is_chunks(value: object) -> bool:
     """Whether a value is an iterator of chunks, or a function that returns one."""
     return hasattr(value, "__next__") or (
         callable(value) and not hasattr(value, "shape") and not hasattr(value, "__fspath__")
@@ -475,9 +517,9 @@ def is_chunks(value: Any) -> bool:
 
 def chunks_of(value: Any, name: str) -> Iterator[Any]:
     """The chunks of an iterator, or of the one that a function returns."""
-    found = value if hasattr(value, "__next__") else value()
-    if not hasattr(found, "__iter__") or hasattr(found, "shape"):
+    chunks = value if hasattr(value, "__next__") else value()
+    if not hasattr(chunks, "__iter__") or hasattr(chunks, "shape"):
         raise ValueError(
-            f"{name} is a function that returns {type(found).__name__}, not an iterator"
+            f"{name} is a function that returns {type(chunks).__name__}, not an iterator"
         )
-    yield from found
+    yield from chunks
