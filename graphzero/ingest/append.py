@@ -32,7 +32,7 @@ from graphzero.ingest.merge import Merging, prepare_edges
 from graphzero.ingest.options import BuildOptions, Progress, WriteOptions
 from graphzero.ingest.row_files import write_split
 from graphzero.ingest.rows import Rows, as_numbers, count_classes
-from graphzero.ingest.sources.table import checked_count
+from graphzero.ingest.sources.columns import checked_count
 from graphzero.ingest.sources.tables import noting_inputs
 from graphzero.ingest.stored import (
     StoredGraph,
@@ -404,7 +404,7 @@ class _Append:
             entry, dtype = table.attributes[attribute], None
             if attribute == "x":  # a table's become float32, where nothing else is stored
                 dtype = open_stored_array(entry.resolve(self.folder), table.num_nodes).dtype
-            one = graph_input.open_node_attribute(value, attribute, dtype, maps_ids=is_mapped)
+            one = graph_input.open_node_attribute(value, attribute, dtype, ids=self.ids.get(name))
             one = self._as_stored(one, entry, table.num_nodes)
             rows[attribute] = one
             if not is_mapped:
@@ -451,8 +451,10 @@ class _Append:
         changes = table.changes or EdgeChanges()
         merges, drops = changes.num_merged is not None, changes.num_self_loops_dropped is not None
         merging = Merging(merges, drop_self_loops=drops, reverse=changes.reversed)
-        one = graph_input.open_more_edges(key, content, options, sampled_by, merging)
-        if unused := one.edges.summary.unused:  # as a build says it
+        one = graph_input.open_more_edges(
+            key, content, options, sampled_by=sampled_by, merging=merging, ids=self.ids
+        )
+        if unused := one.edges.source.summary.unused:  # as a build says it
             warnings.warn(unused, UserWarning, stacklevel=user_line())
         self._require_equal(one.attributes, table.attributes)
         attributes = {
@@ -460,11 +462,11 @@ class _Append:
             for name, rows in one.attributes.items()
         }
         for name, needed, has in (
-            ("weight", has_weights, one.edges.has_weights or one.edges.weight is not None),
+            ("weight", has_weights, one.edges.source.has_weights or one.edges.weight is not None),
             (
                 "timestamp",
                 has_times and table.time_level == "edge",
-                one.edges.has_times or one.edges.time is not None,
+                one.edges.source.has_times or one.edges.time is not None,
             ),
         ):
             if needed != has:

@@ -32,7 +32,7 @@ from graphzero.ingest.options import BuildNotes, BuildOptions, Presampler, Progr
 from graphzero.ingest.row_files import rows_layout, write_edge_rows, write_rows, write_split
 from graphzero.ingest.rows import Rows, as_numbers, count_classes, rows_of_array
 from graphzero.ingest.sort import spooling_near, temp_array
-from graphzero.ingest.sources.table import Column, checked
+from graphzero.ingest.sources.columns import Column, checked
 from graphzero.ingest.sources.tables import noting_inputs
 from graphzero.store.atomic import folder_lock, require_disk_space
 from graphzero.store.folder import recover, recover_dataset
@@ -417,15 +417,20 @@ def _map_ids(
 ) -> tuple[graph_input.GraphInput, dict[str, FileEntry]]:
     """The input with numbers in place of the user's ids, and the files that have these."""
     paths = {name: folder / given.layout.of_nodes(name, "id_map") for name in given.nodes}
-    ids = collect_ids(
-        paths, graph_input.id_sources(given), options.sort_memory, options.progress, staged
+    collect_ids(
+        paths,
+        given.ids,
+        graph_input.id_sources(given),
+        memory=options.sort_memory,
+        progress=options.progress,
+        staged=staged,
     )
     for edge_type in given.edges:
         for name in dict.fromkeys((edge_type[0], edge_type[2])):
-            note = ids[name].table.described()
+            note = given.ids[name].table.described()
             options.notes.add(edge_type, f"{name}: {note}" if name else note)
     files = {name: entry_of(file) for name, file in zip(paths, staged, strict=True)}
-    return graph_input.with_nodes(given, ids), files
+    return graph_input.with_nodes(given, given.ids), files
 
 
 def _read_lists(
@@ -569,7 +574,7 @@ def write_dataset(
         if options.presample is not None:
             options.presample.check_types(list(given.edges) if given.layout.is_typed else None)
         for edge_type, one in given.edges.items():
-            how.notes.begin(edge_type, one.edges.summary, how.neighbors, options.directed)
+            how.notes.begin(edge_type, one.edges.source.summary, how.neighbors, options.directed)
         folder.mkdir(parents=True, exist_ok=True)
         with folder_lock(folder):
             earlier = recover(folder)

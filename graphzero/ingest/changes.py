@@ -18,7 +18,6 @@ from graphzero.ingest.build import stored_orders
 from graphzero.ingest.folder import entry_of, replace_dataset
 from graphzero.ingest.graph_input import (
     check_split_name,
-    mapped_rows,
     naming,
     open_node_attribute,
 )
@@ -34,15 +33,14 @@ from graphzero.ingest.row_files import (
     write_split,
 )
 from graphzero.ingest.rows import (
-    Kind,
     Rows,
-    check_attribute_name,
     count_classes,
     open_attribute,
 )
 from graphzero.ingest.sort import close_with_build, spooling_near, temp_array
 from graphzero.ingest.sources.tables import noting_inputs
 from graphzero.store.atomic import folder_lock, require_disk_space
+from graphzero.store.attribute_names import AttributeOf, check_attribute_name
 from graphzero.store.folder import recover_dataset
 from graphzero.store.format import FileWriter, Header, read_header
 from graphzero.store.id_table import IdTable
@@ -255,7 +253,7 @@ class _Change:
         copies = header.file_bytes if header.file_bytes > self.options.rows_memory // 8 else 0
         require_disk_space(self.folder, header.file_bytes + copies, f"{rows.name} needs")
 
-    def _check_name(self, name: str, of: Kind) -> None:
+    def _check_name(self, name: str, of: AttributeOf) -> None:
         """Refuses a name of an attribute that the others do not allow."""
         check_attribute_name(name, of)
         tables = (self.manifest.edges if of == "node" else self.manifest.nodes).values()
@@ -315,11 +313,9 @@ class _Change:
             name,
             self.changes.dtype,
             id_column=self.changes.id_column,
-            maps_ids=bool(ids),
+            ids=ids,
             has_labels=has_labels and name == "x",
         )
-        if ids is not None:
-            rows = mapped_rows(rows, ids)
         if rows.in_order and rows.count() != order.num_nodes:
             raise ValueError(
                 f"{rows.name} has {rows.count()} rows for {order.num_nodes} nodes: every node "
@@ -333,7 +329,7 @@ class _Change:
         name: str,
         value: Any,
         count: int,
-        of: Kind,
+        of: AttributeOf,
         remap: Remap | None = None,
     ) -> FileEntry:
         check_split_name(name)

@@ -18,7 +18,7 @@ from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.options import Advance, Progress
 from graphzero.ingest.rows import Rows, open_split
 from graphzero.ingest.sort import BlockFile, TempColumn, block_bytes, temp_array
-from graphzero.ingest.sources.table import require_whole
+from graphzero.ingest.sources.columns import require_whole
 from graphzero.ingest.stored import StoredGraph, open_stored_graph
 from graphzero.store.format import FLAG_VECTOR, FileWriter, Header, id_dtype, layout, sealed_file
 from graphzero.units import refuse_mask
