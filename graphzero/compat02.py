@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.store.atomic import folder_lock
@@ -32,6 +33,10 @@ _ENDS: tuple[tuple[str | int, str | int], ...] = (("src", "dst"), ("source", "ta
 _TIMES = ("timestamp", "time")
 
 
+_Graph = Any  # `graphzero.Graph`, which stands above
+_Ids = npt.NDArray[np.int64]
+
+
 class GraphMethods02:
     """The methods that `Graph` had in 0.2. They take no seed: a graph draws a fixed sequence."""
 
@@ -41,36 +46,39 @@ class GraphMethods02:
         self._calls02 += 1
         return self._calls02
 
-    def get_degree(self: Any, node_id: int) -> int:
+    def get_degree(self: _Graph, node_id: int) -> int:
         """`Graph.degree` of one node: of its out-neighbours, as in all methods of 0.2."""
         return int(self.degree(node_id, "out"))
 
-    def get_neighbours(self: Any, node_id: int) -> Any:
+    def get_neighbours(self: _Graph, node_id: int) -> _Ids:
         """`Graph.neighbors`, the out-neighbours."""
-        return self.neighbors(node_id, "out")
+        neighbors: _Ids = self.neighbors(node_id, "out")
+        return neighbors
 
     @property
-    def has_weights(self: Any) -> bool:
+    def has_weights(self: _Graph) -> bool:
         """Whether the file has edge weights."""
         return self.weights is not None
 
-    def get_weights(self: Any, node_id: int) -> Any:
+    def get_weights(self: _Graph, node_id: int) -> npt.NDArray[np.float32]:
         """Weights of one node's edges, in the order of `get_neighbours`, (degree,) float32."""
         lists = self.lists_of("out", "these weights are of edges to")
         if lists.weights is None:
             raise ValueError(f"{self.path} has no edge weights")
         begin, end, neighbors = lists._stored_list(node_id)
-        return lists.weights[begin:end][np.argsort(neighbors, kind="stable")]
+        weights: npt.NDArray[np.float32] = lists.weights[begin:end]
+        return weights[np.argsort(neighbors, kind="stable")]
 
-    def sample_neighbours(self: Any, start_node: int, K: int) -> Any:
+    def sample_neighbours(self: _Graph, start_node: int, K: int) -> _Ids:
         """Up to K distinct neighbours of one node, (min(K, degree),) int64."""
         lists = self.lists_of("out", "this samples")
         drawn = lists.sample_neighbors([start_node], as_count(K, "K"), seed=self._next_seed())
-        return drawn.indices
+        neighbors: _Ids = drawn.indices
+        return neighbors
 
     def batch_random_walk(
-        self: Any, start_nodes: Any, walk_length: int, p: float = 1.0, q: float = 1.0
-    ) -> Any:
+        self: _Graph, start_nodes: npt.ArrayLike, walk_length: int, p: float = 1.0, q: float = 1.0
+    ) -> _Ids:
         """Walks of walk_length nodes, the start included, (n, walk_length) int64.
 
         After a dead end the last node is repeated.
@@ -83,7 +91,7 @@ class GraphMethods02:
 
     batch_random_walk_uniform = batch_random_walk
 
-    def batch_random_fanout(self: Any, start_nodes: Any, K: int) -> Any:
+    def batch_random_fanout(self: _Graph, start_nodes: npt.ArrayLike, K: int) -> _Ids:
         """K neighbours of each node, (n, K) int64.
 
         Without replacement if the degree is at least K. With a smaller degree, all neighbours, and
@@ -137,9 +145,10 @@ def _target(out_path: PathLike, source: Path) -> Iterator[Path]:
 def _edges_02(path: Path, *, directed: bool) -> EdgeInput:
     """The edges by the rules of 0.2: src and dst, source and target, else the first two columns."""
     from graphzero.ingest.edges import EdgeInput, edges_of_table
-    from graphzero.ingest.sources.text_table import Header, TextTable, is_number
+    from graphzero.ingest.options import Source
+    from graphzero.ingest.sources.text_table import HeaderRule, TextTable, is_number
 
-    table = TextTable(path, header=Header(only_texts=True))
+    table = TextTable(path, rule=HeaderRule(only_texts=True))
     names, cells = list(table.names or ()), table.first_record or ()
     src, dst = next((pair for pair in _ENDS if {*pair} <= {*names}), (0, 1))
     taken = names[:2] if src == 0 else [src, dst]
@@ -148,8 +157,8 @@ def _edges_02(path: Path, *, directed: bool) -> EdgeInput:
     timestamp = next((name for name in _TIMES if name in others), False)
     if "weight" not in names and not {*names[2:3]} & {*_TIMES}:
         weight = 2 if len(cells) > 2 and is_number(cells[2]) else weight
-    columns = edges_of_table(table, src=src, dst=dst, weight=weight, timestamp=timestamp)
-    return EdgeInput(columns, directed=directed)
+    source = Source(path, src=src, dst=dst, weight=weight, timestamp=timestamp)
+    return EdgeInput(edges_of_table(table, source), directed=directed)
 
 
 def convert_csv_to_gl(

@@ -34,8 +34,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     direction = parser.add_mutually_exclusive_group()
     text = "store the edges as they are (default: what the dataset says)"
     add_option(direction, "--directed", text, default=None)
-    options = {"dest": "directed", "action": "store_false", "default": None}
-    add_option(direction, "--undirected", "store both ways", **options)
+    add_option(
+        direction,
+        "--undirected",
+        "store both ways",
+        dest="directed",
+        action="store_false",
+        default=None,
+    )
     add_storage_options(parser)
     add_order_options(parser, order="hot", neighbors="in")
 
@@ -46,8 +52,8 @@ def run(args: argparse.Namespace) -> int:
     from graphzero.ingest.ogb import find_ogb
 
     started = time.perf_counter()
-    found = find_ogb(args.dir, name=args.name, directed=args.directed, split_type=args.split_type)
-    stored = {"feature_dtype": args.feature_dtype, "edge_ids": args.edge_ids}
-    notes = write_dataset(args.out, **{**found, **stored, **order_options(args)})
+    options = find_ogb(args.dir, name=args.name, directed=args.directed, split_type=args.split_type)
+    options |= {"feature_dtype": args.feature_dtype, "edge_ids": args.edge_ids}
+    notes = write_dataset(args.out, **options, **order_options(args))
     print_built(args.out, notes.lines(), started)
     return 0

@@ -6,7 +6,7 @@ Columns are found by their names, or as the user says; never by a guess.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -36,23 +36,23 @@ from graphzero.ingest.sources.columns import (
     NodeLookup,
     Table,
     checked,
-    column_index,
-    columns_of,
     find_ends,
-    find_known,
+    find_names,
     id_column,
     is_chunks,
     is_source_name,
     is_target_name,
-    label_of,
 )
 from graphzero.ingest.sources.sparse_matrix import SparseMatrix
-from graphzero.ingest.sources.tables import commented_names, is_table, open_table
+from graphzero.ingest.sources.tables import is_table, open_table
+from graphzero.ingest.sources.text_table import HeaderRule
 from graphzero.store.attribute_names import check_attribute_name
 from graphzero.store.format import id_dtype
+from graphzero.store.manifest import EDGE_TIME, EDGE_WEIGHT
 
 Read = Callable[[int, int], Array]
 _WEIGHT, _TIME = "weight", "timestamp"
+_WEIGHT_DTYPE, _TIME_DTYPE = np.dtype("<f4"), np.dtype("<i8")
 # What takes the ids of sources, and of targets, to nodes.
 EndIds = tuple[NodeLookup, NodeLookup]
 _MAX_CHUNK_RECORDS = 1 << 20
@@ -65,19 +65,15 @@ def _find_ends(table: Table, src: ColumnName | None, dst: ColumnName | None) -> 
     """Positions of the sources and the targets."""
     names, width, name = table.names, table.width, table.name
     options = {"src": src, "dst": dst}
-    ends = [
-        column_index(column, names, width, option, name)
-        for option, column in options.items()
-        if column is not None
-    ]
+    ends = [table.index_of(column, end) for end, column in options.items() if column is not None]
     if len(ends) == 1 and width == 2:
         other, unfit = 1 - ends[0], WEIGHTS | TIMES | IDS
         is_wrong = is_source_name if dst is None else is_target_name
-        if names is None or not (is_wrong(names[other]) or find_known([names[other]], unfit)):
+        if names is None or not (is_wrong(names[other]) or find_names([names[other]], unfit)):
             ends.insert(src is not None, other)
     if len(ends) == 1:
         raise ValueError(
-            f"{name} has {columns_of(table)}: give both src= and dst=, by name or position from 0"
+            f"{name} has {table.described}: give both src= and dst=, by name or position from 0"
         )
     if ends:
         return ends[0], ends[1]
@@ -94,7 +90,7 @@ def _find_ends(table: Table, src: ColumnName | None, dst: ColumnName | None) -> 
             f"src=0, dst=1 (and weight=, timestamp= and edge_attrs= for others), or header=True "
             f"if its first line has the names"
         )
-    comment = commented_names(table)
+    comment = table.commented_names
     if comment is not None and is_target_name(comment[0]) and is_source_name(comment[1]):
         raise ValueError(
             f"{name} has no header, but a comment that names the columns {', '.join(comment)}: "
@@ -111,14 +107,13 @@ def _find_optional(
     taken: Collection[int],
 ) -> int | None:
     """Position of the weight or timestamp column, None without one."""
-    names = table.names
     if wanted is not None:
-        return column_index(wanted, names, table.width, role, table.name)
-    named = [index for index in find_known(names or (), names_of_role) if index not in taken]
+        return table.index_of(wanted, role)
+    named = [index for index in table.columns_named(names_of_role) if index not in taken]
     if len(named) > 1:
-        several = " and ".join(repr(label_of(names, index)) for index in named)
+        several = " and ".join(repr(table.label(index)) for index in named)
         raise ValueError(
-            f"{table.name} has {columns_of(table)}, of which {several} may each be the {role}: "
+            f"{table.name} has {table.described}, of which {several} may each be the {role}: "
             f"name one with {role}=, or ignore them with {role}=False"
         )
     return named[0] if named else None
@@ -137,7 +132,7 @@ def _attribute_columns(edge_attrs: object, table: Table) -> dict[str, int]:
         columns = {name: name for name in edge_attrs}
     indices: dict[str, int] = {}
     for name, column in columns.items():
-        indices[name] = column_index(column, table.names, table.width, "edge_attrs", table.name)
+        indices[name] = table.index_of(column, "edge_attrs")
         try:
             check_attribute_name(name, "edge")
         except ValueError as error:
@@ -162,7 +157,7 @@ def _summary(
         shown.append(f"edge_attrs={','.join(attributes)}")
     clauses = [f"read {', '.join(shown)}"]
     if rest:
-        clauses.append(f"ignored {', '.join(label_of(names, index) for index in rest)}")
+        clauses.append(f"ignored {', '.join(map(table.label, rest))}")
     unasked = [index for index in rest if index not in unneeded]
     if not unasked:
         return ReadSummary(tuple(clauses))
@@ -176,7 +171,7 @@ def _summary(
     return ReadSummary(
         tuple(clauses),
         f"{table.name} has columns that are not used: "
-        f"{', '.join(label_of(names, index) for index in unasked)}; edge_attrs={example!r} stores "
+        f"{', '.join(map(table.label, unasked))}; edge_attrs={example!r} stores "
         f"them with the edges, edge_attrs=[] says that they are not needed",
     )
 
@@ -206,7 +201,7 @@ class EdgeColumns:
     ends : (str, str) or None
         The names of the columns of source and target, unless the user has chosen these.
     attributes : dict of str to Rows
-        Columns that are attributes of the edges.
+        Of the edges: those that stand beside the table, and columns of it.
     """
 
     table: Table
@@ -225,6 +220,11 @@ class EdgeColumns:
     def has_times(self) -> bool:
         """Whether times come from a column of the table."""
         return any(column.label == _TIME for column in self.columns)
+
+    @property
+    def sampling_names(self) -> list[str]:
+        """What weights and times that are columns of the table are called."""
+        return [EDGE_WEIGHT] * self.has_weights + [EDGE_TIME] * self.has_times
 
     def count_of(self, end: int) -> tuple[int, str]:
         """The number of sources (end 0) or targets of a matrix, and how it is known."""
@@ -256,87 +256,58 @@ class EdgeInput:
     time: tuple[str, Rows] | None = None
 
 
-@dataclass(frozen=True)
-class _OptionalColumn:
-    """A column that an edge list may have."""
-
-    role: str
-    wanted: Any  # a column, False, or an array
-    names: frozenset[str]
-    array: str  # what an array of it is called
-    dtype: str
-
-
-def _optional_columns(weight: Any, timestamp: Any) -> list[_OptionalColumn]:
-    return [
-        _OptionalColumn(_WEIGHT, weight, WEIGHTS, "edge_weight", "<f4"),
-        _OptionalColumn(_TIME, timestamp, TIMES, "edge_time", "<i8"),
-    ]
-
-
-def _end_columns(table: Table, source: int, target: int, ids: EndIds | None) -> dict[str, Column]:
-    of_sources, of_targets = (None, None) if ids is None else ids
-    return {
-        "src": id_column(source, "source id", of_sources),
-        "dst": id_column(target, "target id", of_targets),
-    }
-
-
-def _require_distinct(table: Table, indices: Sequence[int]) -> None:
-    twice = [index for index in indices if indices.count(index) > 1]
-    if twice:
-        raise ValueError(
-            f"{table.name}: src, dst, weight, timestamp and edge_attrs name one column twice: "
-            f"{label_of(table.names, twice[0])}; give both src= and dst=, and other columns"
-        )
-
-
 def edges_of_table(
     table: Table,
-    *,
-    src: ColumnName | None = None,
-    dst: ColumnName | None = None,
-    weight: ColumnName | bool | None = None,
-    timestamp: ColumnName | bool | None = None,
-    edge_attrs: object = None,
+    source: Source,
     ids: EndIds | None = None,
     shape: tuple[int, int] | None = None,
 ) -> EdgeColumns:
-    """An edge list from the columns that options name, or else the names in the header.
+    """An edge list from the columns that a source names, or else the names in the header.
 
-    The options are those of `graphzero.build`. `ids` take the ids of sources and of targets to
-    nodes, where they are mapped; `shape` is that of a matrix.
+    `ids` take the ids of sources and of targets to nodes, where they are mapped; `shape` is that
+    of a matrix.
 
     Raises
     ------
     ValueError
         If a column is missing or named twice, or the names do not say what the columns are.
     """
-    source, target = _find_ends(table, src, dst)
-    attributes = _attribute_columns(edge_attrs, table)
-    columns = _end_columns(table, source, target, ids)
-    used = [source, target, *attributes.values()]
-    unneeded: list[int] = [] if edge_attrs is None else list(range(table.width))
+    start, end = _find_ends(table, source.src, source.dst)
+    attributes = _attribute_columns(source.edge_attrs, table)
+    used = [start, end, *attributes.values()]
+    unneeded: list[int] = [] if source.edge_attrs is None else list(range(table.width))
+    optional: dict[str, Column] = {}
+    roles: list[tuple[str, Any, frozenset[str], DType]] = [
+        (_WEIGHT, source.weight, WEIGHTS, _WEIGHT_DTYPE),
+        (_TIME, source.timestamp, TIMES, _TIME_DTYPE),
+    ]
     # What is named is nothing else; of two that are not named, the weight comes first.
-    for option in sorted(_optional_columns(weight, timestamp), key=lambda o: o.wanted is None):
-        role = option.role
-        if option.wanted is False:
-            unneeded += find_known(table.names or (), option.names)
-            continue
-        index = _find_optional(table, option.wanted, role, option.names, used)
-        if index is not None:
-            used.append(index)
+    for role, option, names_of_role, dtype in sorted(roles, key=lambda role: role[1] is None):
+        if option is False:
+            unneeded += table.columns_named(names_of_role)
+        elif (at := _find_optional(table, option, role, names_of_role, used)) is not None:
+            used.append(at)
             hint = f"; {role}=False ignores the column, and edge_attrs= stores it as it is"
-            columns[role] = Column(index, role, np.dtype(option.dtype), hint=hint)
-    _require_distinct(table, used)
-    columns = {role: columns[role] for role in ("src", "dst", _WEIGHT, _TIME) if role in columns}
-    names = table.names if src is None and dst is None else None
+            optional[role] = Column(at, role, dtype, hint=hint)
+    twice = [index for index in used if used.count(index) > 1]
+    if twice:
+        raise ValueError(
+            f"{table.name}: src, dst, weight, timestamp and edge_attrs name one column twice: "
+            f"{table.label(twice[0])}; give both src= and dst=, and other columns"
+        )
+    of_start, of_end = ids or (None, None)
+    columns = {
+        "src": id_column(start, "source id", of_start),
+        "dst": id_column(end, "target id", of_end),
+    }
+    columns |= {role: optional[role] for role in (_WEIGHT, _TIME) if role in optional}
+    names = table.names if source.src is None and source.dst is None else None
     return EdgeColumns(
         table,
         tuple(columns.values()),
         _summary(table, columns, attributes, unneeded),
         shape=shape,
-        ends=None if names is None else (names[source], names[target]),
+        ends=None if names is None else (names[start], names[end]),
         attributes={name: column_rows(table, at, name) for name, at in attributes.items()},
     )
 
@@ -362,34 +333,28 @@ def _edges_of_array(
             f"{name} has dtype {array.dtype}: node ids must be integers; where these are whole "
             f"numbers, convert them with edges.astype(numpy.int64)"
         )
-    pairs = ArrayTable(name, [*array.T])
-    ends = _find_ends(pairs, source.src, source.dst)
-    _require_distinct(pairs, ends)
-    of_ends = _end_columns(pairs, ends[0], ends[1], ids)
-    columns, arrays = [*of_ends.values()], [*pairs.columns]
-    for option in _optional_columns(source.weight, source.timestamp):
-        if option.wanted is not None and option.wanted is not False:
-            values = open_array(option.wanted, option.role, known_names(option.array))
+    arrays = [*array.T]
+    ends = replace(source, weight=False, timestamp=False)
+    pairs = edges_of_table(ArrayTable(name, [*arrays]), ends, ids)
+    columns = [*pairs.columns]
+    for role, option, array_name, dtype in (
+        (_WEIGHT, source.weight, "edge_weight", _WEIGHT_DTYPE),
+        (_TIME, source.timestamp, "edge_time", _TIME_DTYPE),
+    ):
+        if option is not None and option is not False:
+            values = open_array(option, role, known_names(array_name))
             if values.shape != (len(array),):
-                raise ValueError(f"{option.role} has shape {values.shape} for {len(array)} edges")
-            columns.append(Column(len(arrays), option.role, np.dtype(option.dtype)))
+                raise ValueError(f"{role} has shape {values.shape} for {len(array)} edges")
+            columns.append(Column(len(arrays), role, dtype))
             arrays.append(values)
-    summary = _summary(pairs, of_ends, {}, [])
-    return EdgeColumns(ArrayTable(name, arrays), tuple(columns), summary)
+    return replace(pairs, table=ArrayTable(name, arrays), columns=tuple(columns))
 
 
 def _edges_of_matrix(matrix: SparseMatrix, source: Source) -> EdgeColumns:
     """The entries of a matrix, whose columns the user may still say otherwise."""
-    has_values = len(matrix.columns) > 2
-    return edges_of_table(
-        ArrayTable(matrix.name, matrix.columns, of="entry"),
-        src=0 if source.src is None else source.src,
-        dst=1 if source.dst is None else source.dst,
-        weight=2 if source.weight is None and has_values else source.weight,
-        timestamp=source.timestamp,
-        edge_attrs=[],
-        shape=matrix.shape,
-    )
+    usual = Source(None, src=0, dst=1, weight=2 if len(matrix.columns) > 2 else None, edge_attrs=[])
+    table = ArrayTable(matrix.name, matrix.columns, of="entry")
+    return edges_of_table(table, source.completed_by(usual), shape=matrix.shape)
 
 
 def open_edges(
@@ -422,18 +387,11 @@ def open_edges(
         once = ids is None and not source.edge_attrs
         table: Table
         if with_columns:
-            table = open_table(source, strict=True, of="edge", text_ids=ids is not None, once=once)
+            rule = HeaderRule(only_texts=True, text_ids=ids is not None)
+            table = open_table(source, rule, of="edge", once=once)
         else:
             table = open_chunks("edges", value, once=once, is_edge_index=is_edge_index)
-        return edges_of_table(
-            table,
-            src=source.src,
-            dst=source.dst,
-            weight=source.weight,
-            timestamp=source.timestamp,
-            edge_attrs=source.edge_attrs,
-            ids=ids,
-        )
+        return edges_of_table(table, source, ids)
     name = fspath(value) if isinstance(value, str | PathLike) else "edges"
     if source.edge_attrs:
         raise ValueError(
@@ -664,9 +622,9 @@ def read_edges(
     dtypes = {name: column.dtype for name, column in zip(names, columns, strict=True)}
     attributes = {"weight": edges.weight, "time": edges.time}
     if edges.weight is not None:
-        dtypes["weight"] = np.dtype("<f4")
+        dtypes["weight"] = _WEIGHT_DTYPE
     if edges.time is not None:
-        dtypes["time"] = np.dtype("<i8")
+        dtypes["time"] = _TIME_DTYPE
     edge_bytes = sum(dtype.itemsize for dtype in dtypes.values())
     max_records = max(1024, min(_MAX_CHUNK_RECORDS, memory // (4 * edge_bytes)))
     record, num_loops, max_ids = 0, 0, [-1, -1]

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from graphzero.errors import FormatError, user_line
 from graphzero.ingest.edges import EdgeColumns, EdgeInput, EdgeList, IdBound, open_edges
@@ -19,8 +19,7 @@ from graphzero.ingest.id_map import IdColumns, NodeIds, split_nodes
 from graphzero.ingest.link_split import LinkSplit, link_splits
 from graphzero.ingest.merge import Merging, check_attributes, merge_options
 from graphzero.ingest.options import BuildOptions, Source
-from graphzero.ingest.options import Column as ColumnName
-from graphzero.ingest.rows import Rows, open_attribute
+from graphzero.ingest.rows import NodeReading, Rows, open_attribute
 from graphzero.ingest.sources.columns import (
     MAX_NODES,
     DType,
@@ -41,7 +40,10 @@ from graphzero.store.manifest import (
     SampledBy,
 )
 
+# What a user gives, by name.
+Values = dict[str, Any]
 _ERRORS = (FormatError, ValueError, IndexError, TypeError)
+_Type = TypeVar("_Type", str, EdgeType)
 _SPLIT_NAME = re.compile(r"[A-Za-z0-9_-]+")
 # So many nodes take 32 MiB, and no more is lost whatever the ids are.
 ALWAYS_NODES = 1 << 22
@@ -54,7 +56,7 @@ class NodeInput:
     """The nodes of one type."""
 
     attributes: dict[str, Rows]
-    splits: dict[str, Any]
+    splits: Values
     num_nodes: int | None
 
 
@@ -64,7 +66,7 @@ class EdgeTypeInput:
 
     edges: EdgeInput
     attributes: dict[str, Rows]
-    splits: dict[str, Any]
+    splits: Values
     sampled_by: SampledBy
     merging: Merging
     link_split: LinkSplit | None = None
@@ -85,10 +87,10 @@ class GraphInput:
 
     def ends(self, edge_type: EdgeType) -> tuple[str, str]:
         """The node types of the first and the second column of an edge list."""
-        return _ends(edge_type, self.edges[edge_type].merging)
+        return _end_types(edge_type, self.edges[edge_type].merging)
 
 
-def _ends(edge_type: EdgeType, merging: Merging) -> tuple[str, str]:
+def _end_types(edge_type: EdgeType, merging: Merging) -> tuple[str, str]:
     """The node types of the first and the second column of an edge list."""
     source, _, target = edge_type
     return (target, source) if merging.reverse else (source, target)
@@ -142,22 +144,22 @@ def open_graph_input(options: BuildOptions) -> GraphInput:
     for name, content in node_types.items():
         with naming(name):
             nodes[name] = _open_nodes(name, content, splits[name], options, ids.get(name))
-    opened: dict[EdgeType, _OpenedEdges] = {}
+    opened: dict[EdgeType, EdgeColumns] = {}
     for edge_type, content in edge_types.items():
         with naming(edge_type):
             opened[edge_type] = _open_edges(edge_type, content, options, wanted[edge_type], ids)
     _check_options(options, nodes)
-    weights, times = _names(options.weight_attrs), _names(options.time_attrs)
+    weights, times = _option_names(options.weight_attrs), _option_names(options.time_attrs)
     _check_sampling_names(weights, times, nodes, opened)
     edges: dict[EdgeType, EdgeTypeInput] = {}
-    for edge_type, edge_list in opened.items():
+    for edge_type, edge_columns in opened.items():
         merging = wanted[edge_type]
-        _warn_of_ends(edge_type, edge_list.source, merging.reverse)
+        _warn_of_ends(edge_type, edge_columns, merging.reverse)
         with naming(edge_type):
             neighbors = nodes[edge_type[0] if options.neighbors != "out" else edge_type[2]]
-            sampled_by = _sampled_by(edge_list, neighbors.attributes, weights, times)
+            sampled_by = _sampling_attributes(edge_columns, neighbors.attributes, weights, times)
             edges[edge_type] = _edges_of_type(
-                edge_list,
+                edge_columns,
                 options,
                 sampled_by,
                 merging,
@@ -170,7 +172,7 @@ def open_graph_input(options: BuildOptions) -> GraphInput:
 
 
 # Nodes and edges by type, and their splits
-ByType = tuple[dict[str, Any], dict[EdgeType, Any], dict[str, Any], dict[EdgeType, Any]]
+ByType = tuple[Values, dict[EdgeType, Any], dict[str, Values], dict[EdgeType, Values]]
 
 
 def _untyped(options: BuildOptions) -> ByType:
@@ -229,10 +231,10 @@ def _check_edge_type(key: object, nodes: Mapping[str, object]) -> None:
 
 
 def _by_type(
-    splits: Mapping[str, Any] | None, option: str, types: Mapping[Any, Any]
-) -> dict[Any, dict[str, Any]]:
+    splits: Mapping[str, Any] | None, option: str, types: Mapping[_Type, object]
+) -> dict[_Type, Values]:
     """From {split: {type: value}} to {type: {split: value}}."""
-    splits_of: dict[Any, dict[str, Any]] = {key: {} for key in types}
+    splits_of: dict[_Type, Values] = {key: {} for key in types}
     for name, by_type in dict(splits or {}).items():
         if not isinstance(by_type, Mapping) or not by_type.keys() <= splits_of.keys():
             raise ValueError(
@@ -250,7 +252,7 @@ def _by_type(
 def _open_nodes(
     name: str,
     content: object,
-    splits: dict[str, Any],
+    splits: Values,
     options: BuildOptions,
     ids: NodeIds | None,
 ) -> NodeInput:
@@ -271,14 +273,12 @@ def _open_nodes(
     for attribute, value in content.items():
         if attribute == "num_nodes" or value is None:
             continue
+        is_x = attribute == "x"
+        has_labels = is_x and content.get("y") is not None
+        reading = NodeReading(options.id_column, ids, has_labels)
+        label = labels.get(attribute, "")
         attributes[attribute] = open_node_attribute(
-            value,
-            attribute,
-            dtype if attribute == "x" else None,
-            label=labels.get(attribute, ""),
-            id_column=options.id_column,
-            ids=ids,
-            has_labels=attribute == "x" and content.get("y") is not None,
+            value, attribute, dtype if is_x else None, reading, label
         )
     if "x" in attributes and "y" in attributes:
         _check_labels(content, attributes["x"], attributes["y"])
@@ -303,25 +303,13 @@ def open_node_attribute(
     value: Any,
     attribute: str,
     dtype: DType | None,
-    *,
-    ids: NodeIds | None,
+    reading: NodeReading,
     label: str = "",
-    id_column: ColumnName | bool | None = None,
-    has_labels: bool = False,
 ) -> Rows:
-    """A named attribute of nodes, whose rows have ids where `ids` map them."""
+    """A named attribute of nodes, whose rows have ids where they are mapped."""
     check_attribute_name(attribute, "node")
-    rows = open_attribute(
-        value,
-        attribute,
-        dtype,
-        of="node",
-        label=label,
-        id_column=id_column,
-        ids=ids,
-        has_labels=has_labels,
-    )
-    if ids is not None and rows.in_order:
+    rows = open_attribute(value, attribute, dtype, of="node", label=label, reading=reading)
+    if reading.ids is not None and rows.in_order:
         raise ValueError(
             f"{rows.name}: its rows have no node ids, and with ids='map' nodes are numbered by "
             f"their sorted ids. Give attribute {attribute!r} as a table with a column of node "
@@ -331,26 +319,14 @@ def open_node_attribute(
     return rows
 
 
-@dataclass(frozen=True)
-class _OpenedEdges:
-    """The edges of a type, and all of their attributes."""
-
-    source: EdgeColumns
-    attributes: dict[str, Rows]
-
-    @property
-    def column_names(self) -> list[str]:
-        """The names of the weights and times that are columns of the edge list."""
-        return [EDGE_WEIGHT] * self.source.has_weights + [EDGE_TIME] * self.source.has_times
-
-
 def _open_edges(
     edge_type: EdgeType,
     content: Any,
     options: BuildOptions,
     merging: Merging,
     ids: Mapping[str, NodeIds],
-) -> _OpenedEdges:
+) -> EdgeColumns:
+    """The edges of a type, with all of their attributes."""
     by_name = isinstance(content, Mapping) and not is_scipy(content)
     values = dict(content) if by_name else {"edge_index": content}
     edge_index = values.pop("edge_index", None)
@@ -363,7 +339,7 @@ def _open_edges(
     if isinstance(edge_index, Source) and not options.is_typed:
         for name in defaults.options().keys() & edge_index.options().keys():
             raise ValueError(f"{name}= is given to the build and to the Source of the edges")
-    first, second = _ends(edge_type, merging)
+    first, second = _end_types(edge_type, merging)
     source = open_edges(
         edge_index,
         defaults=defaults,
@@ -371,8 +347,7 @@ def _open_edges(
         ids=(ids[first], ids[second]) if ids else None,
     )
     rows = _open_edge_attributes(values, source.table.num_records)
-    opened = _OpenedEdges(source, {**rows, **source.attributes})
-    stored = [*rows, *source.attributes, *opened.column_names]
+    stored = [*rows, *source.attributes, *source.sampling_names]
     for name in stored:
         if stored.count(name) > 1:
             raise ValueError(
@@ -380,10 +355,10 @@ def _open_edges(
                 f"of edge_attrs, or the column of weights or times. Leave one of them out "
                 f"(weight=False and timestamp=False ignore columns), or give it another name"
             )
-    return opened
+    return replace(source, attributes={**rows, **source.attributes})
 
 
-def _open_edge_attributes(values: Mapping[str, Any], num_edges: int | None) -> dict[str, Rows]:
+def _open_edge_attributes(values: Values, num_edges: int | None) -> dict[str, Rows]:
     """The attributes that stand beside an edge list. One that is None is none."""
     attributes: dict[str, Rows] = {}
     for name, value in values.items():
@@ -431,9 +406,9 @@ def open_more_edges(
 
     `ids` are those of each node type, where they are mapped; else there are none.
     """
-    opened = _open_edges(edge_type, content, options, merging, ids)
-    _warn_of_ends(edge_type, opened.source, merging.reverse)
-    return _edges_of_type(opened, options, sampled_by, merging)
+    source = _open_edges(edge_type, content, options, merging, ids)
+    _warn_of_ends(edge_type, source, merging.reverse)
+    return _edges_of_type(source, options, sampled_by, merging)
 
 
 def _check_options(options: BuildOptions, nodes: Mapping[str, NodeInput]) -> None:
@@ -452,7 +427,7 @@ def _check_options(options: BuildOptions, nodes: Mapping[str, NodeInput]) -> Non
 # What drives sampling
 
 
-def _names(value: str | Iterable[str] | None) -> tuple[str, ...] | None:
+def _option_names(value: str | Iterable[str] | None) -> tuple[str, ...] | None:
     """Names that an option lists; one name may stand alone. None is the default choice."""
     if value is None:
         return None
@@ -463,13 +438,13 @@ def _check_sampling_names(
     weights: Collection[str] | None,
     times: Collection[str] | None,
     nodes: Mapping[str, NodeInput],
-    edges: Mapping[EdgeType, _OpenedEdges],
+    edges: Mapping[EdgeType, EdgeColumns],
 ) -> None:
     """Refuses names that no attribute has, that are both, or that nodes and edges have."""
     of_nodes = {name for of_type in nodes.values() for name in of_type.attributes}
     of_edges: set[str] = set()
     for opened in edges.values():
-        of_edges.update(opened.attributes, opened.column_names)
+        of_edges.update(opened.attributes, opened.sampling_names)
     for option, wanted, names, what in (
         ("weight_attrs", weights, of_edges, "edge attribute {!r}"),
         ("time_attrs", times, of_edges | of_nodes, "attribute {!r} of edges or nodes"),
@@ -489,8 +464,8 @@ def _check_sampling_names(
             )
 
 
-def _sampled_by(
-    edges: _OpenedEdges,
+def _sampling_attributes(
+    edges: EdgeColumns,
     node_rows: Mapping[str, Rows],
     weights: Collection[str] | None,
     times: Collection[str] | None,
@@ -500,22 +475,22 @@ def _sampled_by(
     Names that neither these edges nor their neighbours have are for other types. None stands for
     "edge_weight" or "weight", and for "edge_time", "timestamp" or "time" of the edges.
     """
-    source, rows = edges.source, edges.attributes
+    rows = edges.attributes
     wanted = (EDGE_WEIGHT, "weight") if weights is None else weights
     weight = _only_name(
-        [n for n in wanted if n in rows], source.has_weights, "weight", "weight_attrs"
+        [n for n in wanted if n in rows], edges.has_weights, "weight", "weight_attrs"
     )
     wanted = (EDGE_TIME, "timestamp", "time") if times is None else times
     of_nodes = [] if times is None else [name for name in wanted if name in node_rows]
     of_edges = [name for name in wanted if name in rows]
-    time = _only_name([*of_edges, *of_nodes], source.has_times, "timestamp", "time_attrs")
+    time = _only_name([*of_edges, *of_nodes], edges.has_times, "timestamp", "time_attrs")
     if weight is not None:
         _check_numbers(rows[weight], weight, "weight_attrs", "numbers")
     if time is not None:
         _check_numbers((node_rows if of_nodes else rows)[time], time, "time_attrs", "integers")
     return SampledBy(
-        EDGE_WEIGHT if source.has_weights else weight,
-        EDGE_TIME if source.has_times else time,
+        EDGE_WEIGHT if edges.has_weights else weight,
+        EDGE_TIME if edges.has_times else time,
         "node" if of_nodes else "edge",
     )
 
@@ -544,12 +519,12 @@ def _check_numbers(rows: Rows, name: str, option: str, what: str) -> None:
 
 
 def _edges_of_type(
-    edges: _OpenedEdges,
+    edges: EdgeColumns,
     options: BuildOptions,
     sampled_by: SampledBy,
     merging: Merging,
     *,
-    splits: dict[str, Any] | None = None,
+    splits: Values | None = None,
     link_split: LinkSplit | None = None,
 ) -> EdgeTypeInput:
     """Divides attributes of edges into those that drive sampling and the others."""
@@ -558,7 +533,7 @@ def _edges_of_type(
     time = sampled_by.time if sampled_by.time in rows and sampled_by.time_level == "edge" else None
     others = {name: values for name, values in rows.items() if name not in (weight, time)}
     edge_input = EdgeInput(
-        edges.source,
+        edges,
         directed=options.directed,
         incoming=options.directed and options.neighbors != "out",
         # Other attributes and splits are found by the positions of edges.
@@ -566,7 +541,7 @@ def _edges_of_type(
         weight=None if weight is None else (weight, rows[weight]),
         time=None if time is None else (time, rows[time]),
     )
-    merging = merging.of_attributes(others, sampled_by, edges.source.table.locate)
+    merging = merging.of_attributes(others, sampled_by, edges.table.locate)
     return EdgeTypeInput(edge_input, others, splits, sampled_by, merging, link_split)
 
 

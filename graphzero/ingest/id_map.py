@@ -27,6 +27,7 @@ from graphzero.ingest.sources.columns import (
     id_column,
 )
 from graphzero.ingest.sources.tables import is_table, open_table
+from graphzero.ingest.sources.text_table import HeaderRule
 from graphzero.store.format import FileWriter, sealed_file
 from graphzero.store.id_table import IdTable, id_table_layout
 
@@ -386,7 +387,7 @@ def split_nodes(value: Any, ids: NodeIds, name: str) -> Iterator[Array]:
     with_columns = is_table(source.value) and not are_texts
     source.check_options(FOR_VALUES, split, is_table=with_columns)
     if with_columns:
-        table = open_table(source, text_ids=True)
+        table = open_table(source, HeaderRule(text_ids=True))
         at = split_column(table, source, split, "node ids")
     else:
         array = open_id_array(source.value, split, known_names(name, "split"))

@@ -140,7 +140,7 @@ def find_ogb(
     return arguments
 
 
-def _attribute(stem: str) -> str:
+def _attribute_name(stem: str) -> str:
     """The name of an attribute: "node_feat" is "x", "node_year" is "year", "edge_year" as it is."""
     stem = stem.replace("-", "_").removesuffix("_dict")
     return _ATTRIBUTES.get(stem, stem.removeprefix("node_"))
@@ -190,7 +190,7 @@ def _text_values(folder: Path, of: str) -> Values:
     """Attributes in compressed text: ``node-feat.csv.gz``, ``node_year.csv.gz``."""
     id_column = False if of == "node" else None
     values: Values = {
-        _attribute(path.name.removesuffix(".csv.gz")): Source(
+        _attribute_name(path.name.removesuffix(".csv.gz")): Source(
             path, header=False, id_column=id_column
         )
         for path in sorted(folder.glob(f"{of}[-_]*.csv.gz"))
@@ -217,7 +217,7 @@ def _binary_graph(folder: _Folder) -> tuple[ByType, ByType]:
         for array in npz_arrays(path):
             stem = path.name.split(".")[0] if folder.is_typed else array.name
             key: Any = array.name if folder.is_typed else ""
-            name = _attribute(stem)
+            name = _attribute_name(stem)
             if stem.startswith("num_nodes"):
                 counts = np.atleast_1d(array.read())
                 with reading(array.label, "number of nodes, of one graph"):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any
 
+import numpy.typing as npt
 from tqdm.auto import tqdm
 
 from graphzero.store.manifest import EDGES, EdgeType, Neighbors
@@ -285,8 +286,8 @@ class BuildOptions:
     splits: Mapping[str, Any] | None = None
     nodes: Any = None
     edge_splits: Any = None
-    weight_attrs: Any = None
-    time_attrs: Any = None
+    weight_attrs: str | Iterable[str] | None = None
+    time_attrs: str | Iterable[str] | None = None
     num_nodes: int | None = None
     ids: str | None = "dense"
     directed: bool = True
@@ -300,12 +301,12 @@ class BuildOptions:
     header: bool | str = "auto"
     delimiter: str = "auto"
     edge_ids: bool = False
-    coalesce: Any = False
-    drop_self_loops: Any = False
-    reverse: Any = False
-    feature_dtype: Any = None
-    edge_attrs: Any = None
-    id_column: Any = None
+    coalesce: object = False
+    drop_self_loops: object = False
+    reverse: object = False
+    feature_dtype: npt.DTypeLike | None = None
+    edge_attrs: Sequence[str] | Mapping[str, Column] | None = None
+    id_column: Column | bool | None = None
     memory_limit: int | str = "2GB"
     progress: bool = False
     extras: bytes | None = None  # of `graphzero.pyg.from_data`, see `graphzero.graph.stores.Extras`

@@ -22,20 +22,19 @@ from graphzero.ingest.sources.columns import (
     ArrayTable,
     Column,
     DType,
+    JoinedTable,
     NodeLookup,
+    Part,
     Table,
-    column_index,
-    columns_of,
-    find_known,
+    find_names,
     id_column,
     is_array_file,
     is_source_name,
     is_target_name,
-    label_of,
     unnamed_columns,
 )
-from graphzero.ingest.sources.tables import JoinedTable, Part, is_table, open_table
-from graphzero.ingest.sources.text_table import is_number
+from graphzero.ingest.sources.tables import is_table, open_table
+from graphzero.ingest.sources.text_table import HeaderRule, is_number
 from graphzero.store.attribute_names import AttributeOf
 from graphzero.store.format import BFLOAT16, dtype_name
 
@@ -192,7 +191,7 @@ class Rows:
     def column_name(self, at: int) -> str:
         """What messages call one of the numbers of a row."""
         has_names = self.table.names is not None and len(self.values) == self.width
-        name = label_of(self.table.names, self.values[at].index) if has_names else ""
+        name = self.table.label(self.values[at].index) if has_names else ""
         return f"{self.name}, column {name!r}" if name else f"{self.name}, column {at}"
 
     def converted(self, dtype: DType) -> Rows:
@@ -292,6 +291,28 @@ def _is_infinite(values: Array) -> npt.NDArray[np.bool_]:
 # Opening
 
 
+@dataclass(frozen=True)
+class NodeReading:
+    """How tables with attributes of nodes are read.
+
+    Attributes
+    ----------
+    id_column : str, int, False or None
+        That of the build.
+    ids : NodeLookup or None
+        What takes ids of nodes to nodes, where they are mapped.
+    has_labels : bool
+        Whether labels stand beside the attribute, so that no column may have their name.
+    """
+
+    id_column: ColumnName | bool | None = None
+    ids: NodeLookup | None = None
+    has_labels: bool = False
+
+
+_PLAIN = NodeReading()
+
+
 def open_attribute(
     value: Any,
     name: str,
@@ -299,15 +320,11 @@ def open_attribute(
     *,
     of: AttributeOf,
     label: str = "",
-    id_column: ColumnName | bool | None = None,
-    ids: NodeLookup | None = None,
-    has_labels: bool = False,
+    reading: NodeReading = _PLAIN,
 ) -> Rows:
     """A named attribute of nodes or edges, in another dtype if one is given.
 
-    `label` is what messages call it; `id_column` is that of the build, and `ids` take ids of nodes
-    to nodes where they are mapped. With `has_labels`, labels stand beside it, and no column may
-    have their name.
+    `label` is what messages call it; `reading` is for attributes of nodes.
 
     Raises
     ------
@@ -333,25 +350,15 @@ def open_attribute(
             table = open_table(source, of="edge")
             rows.append(rows_of_table(table, _columns_of(table, source, of), name, dtype))
         else:
-            rows.append(
-                _open_node_table(source, name, dtype, id_column, ids, has_labels=has_labels)
-            )
-    return _joined(label, rows, name, dtype) if several else rows[0]
+            rows.append(_open_node_table(source, name, dtype, reading))
+    return _joined_rows(label, rows, name, dtype) if several else rows[0]
 
 
-def _open_node_table(
-    source: Source,
-    name: str,
-    dtype: DType | None,
-    id_column: ColumnName | bool | None,
-    ids: NodeLookup | None,
-    *,
-    has_labels: bool,
-) -> Rows:
-    completed = source.completed_by(Source(None, id_column=id_column))
-    table = open_table(completed, text_ids=ids is not None)
+def _open_node_table(source: Source, name: str, dtype: DType | None, reading: NodeReading) -> Rows:
+    completed = source.completed_by(Source(None, id_column=reading.id_column))
+    table = open_table(completed, HeaderRule(text_ids=reading.ids is not None))
     # The build's own `id_column` is for tables that may have ids.
-    if table.width > 1 or id_column is False:
+    if table.width > 1 or reading.id_column is False:
         source = completed
     if name == "x" and table.width < 2 and source.id_column is not False and not _has_lists(table):
         raise ValueError(
@@ -359,12 +366,12 @@ def _open_node_table(
             f"id_column=False says that they are in the order of the nodes, without ids"
         )
     columns = _columns_of(table, source, "node")
-    if has_labels and source.columns is None:
+    if reading.has_labels and source.columns is None:
         _refuse_names_of_labels(table, columns.values)
-    return rows_of_table(table, columns, name, dtype, ids)
+    return rows_of_table(table, columns, name, dtype, reading.ids)
 
 
-def _joined(label: str, parts: Sequence[Rows], name: str, dtype: DType | None) -> Rows:
+def _joined_rows(label: str, parts: Sequence[Rows], name: str, dtype: DType | None) -> Rows:
     """The rows of several sources, one after the other."""
     first = parts[0]
     for part in parts:
@@ -455,14 +462,14 @@ def _key(table: Table, id_column: ColumnName | bool | None) -> int | None:
     if id_column is False:
         return None
     if id_column is not None:
-        return column_index(id_column, table.names, table.width, "id_column", table.name)
-    named = find_known(table.names or (), IDS)
+        return table.index_of(id_column, "id_column")
+    named = table.columns_named(IDS)
     if table.width == 1 and not named:
         return None
     if table.width > 1 and len(named) == 1:
         return named[0]
     raise ValueError(
-        f"{table.name} has {columns_of(table)}, and it is not clear which is the node id: "
+        f"{table.name} has {table.described}, and it is not clear which is the node id: "
         f"id_column=0 says that the first column has the ids (a name does as well), "
         f"id_column=False that the records are in the order of the nodes"
     )
@@ -473,7 +480,7 @@ def _chosen_columns(table: Table, columns: object) -> tuple[int, ...]:
     specs = [columns] if isinstance(columns, str | int) else columns
     if not isinstance(specs, Sequence) or not specs:
         raise ValueError(f"columns={columns!r} must be a column, or a list of columns")
-    indices = [column_index(c, table.names, table.width, "columns", table.name) for c in specs]
+    indices = [table.index_of(column, "columns") for column in specs]
     if len(set(indices)) != len(indices):
         raise ValueError(f"{table.name}: columns={columns!r} names one column twice")
     return tuple(indices)
@@ -485,15 +492,15 @@ def _refuse_names_of_ids(table: Table, values: Sequence[int], of: AttributeOf) -
     if names is None:
         return
     shown = [names[index] for index in values]
-    odd = [values[i] for i in [*unnamed_columns(shown), *find_known(shown, IDS)]]
+    odd = [values[i] for i in [*unnamed_columns(shown), *find_names(shown, IDS)]]
     odd += [i for i in values if names[i] in table.of_folders]
     if of == "edge":
         odd += [i for i in values if is_source_name(names[i]) or is_target_name(names[i])]
-        odd += [values[i] for i in find_known(shown, frozenset(["edgeid", "eid"]))]
+        odd += [values[i] for i in find_names(shown, frozenset(["edgeid", "eid"]))]
     if odd and table.width > 1:
         places = [name if name.strip() else index for index, name in enumerate(names)]
         raise ValueError(
-            f"{table.name} has {columns_of(table)}, and {label_of(names, odd[0])!r} is probably an "
+            f"{table.name} has {table.described}, and {table.label(odd[0])!r} is probably an "
             f"index, ids or a partition: columns={[places[i] for i in values if i not in odd]} "
             f"says which columns are values; of nodes, id_column= says which has the ids"
         )
@@ -502,8 +509,8 @@ def _refuse_names_of_ids(table: Table, values: Sequence[int], of: AttributeOf) -
 def _refuse_names_of_labels(table: Table, values: Sequence[int]) -> None:
     """Refuses features with the name of labels, but for coordinates x and y."""
     shown = [(table.names or ())[index] for index in values] if table.names else []
-    is_coordinate = bool(find_known(shown, frozenset(["x"])))
-    for at in find_known(shown, LABELS - {"y"} if is_coordinate else LABELS):
+    is_coordinate = bool(find_names(shown, frozenset(["x"])))
+    for at in find_names(shown, LABELS - {"y"} if is_coordinate else LABELS):
         raise ValueError(
             f"{table.name}: column {shown[at]!r} is among the features, and labels are given, "
             f"too: a model would read them instead of learning them. {WITHOUT_LABELS}"
@@ -516,7 +523,7 @@ def _columns_of(table: Table, source: Source, of: AttributeOf) -> ValueColumns:
     if source.columns is not None:
         chosen = _chosen_columns(table, source.columns)
         if key in chosen:
-            name = label_of(table.names, key or 0)
+            name = table.label(key or 0)
             raise ValueError(f"{table.name}: {name!r} is in columns= and has the node ids")
         return ValueColumns(chosen, key, is_vector=isinstance(source.columns, str | int))
     values = tuple(index for index in range(table.width) if index != key)
@@ -567,7 +574,7 @@ def _number_dtypes(
         kind = stored[index]
         if kind is None:
             raise ValueError(
-                f"{table.name}: column {label_of(table.names, index)!r} does not hold numbers: "
+                f"{table.name}: column {table.label(index)!r} does not hold numbers: "
                 f"make them of it, as numpy.unique(column, return_inverse=True)[1] does of "
                 f"texts and categories, or leave it out; of nodes, gz.Source(..., columns=...) "
                 f"says which columns are values"

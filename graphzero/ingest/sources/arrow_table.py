@@ -147,7 +147,7 @@ class ArrowTable(Table):
 
     def _values(self, array: pa.Array, column: Column, record: int) -> Array | pa.Array:
         if column.is_raw and pa.types.is_dictionary(array.type):
-            array = _decoded(array)  # whose values may be null
+            array = _decoded_texts(array)  # whose values may be null
         if array.null_count:
             place = self.locate(record + pa.compute.index(array.is_null(), True).as_py())
             raise ValueError(f"{self.name}, {place}: an empty cell is not {column.expected()}")
@@ -169,7 +169,7 @@ class ArrowTable(Table):
         return numbers.reshape(len(array), length)
 
 
-def _decoded(array: pa.DictionaryArray) -> pa.Array:
+def _decoded_texts(array: pa.DictionaryArray) -> pa.Array:
     values = array.dictionary
     if str(values.type) == "string_view":
         values = values.cast(pa.large_string())  # pyarrow decodes no views
@@ -310,7 +310,8 @@ def open_frame(value: Any, of: Literal["node", "edge"], *, once: bool = False) -
         )
     try:
         reader = pa.RecordBatchReader.from_stream(value)
-        return _stream_table(name, reader.schema, reader, once=once)
+        batches, num_records = _stream_batches(name, reader.schema, reader, once=once)
+        return ArrowTable(name, reader.schema, batches, num_records)
     except pa.ArrowException as error:
         raise ValueError(f"{name} cannot be read: {error}") from None
 
@@ -334,16 +335,10 @@ def _open_dataset(dataset: Any, name: str) -> ArrowTable:
     return ArrowTable(name, dataset.schema, batches)
 
 
-def _stream_table(
-    name: str,
-    schema: pa.Schema,
-    stream: Iterable[pa.RecordBatch],
-    *,
-    once: bool,
-    has_names: bool = True,
-    chunk_begins: list[int] | None = None,
-) -> ArrowTable:
-    """The records of a stream that can be read once; in a temporary file if they are read again."""
+def _stream_batches(
+    name: str, schema: pa.Schema, stream: Iterable[pa.RecordBatch], *, once: bool
+) -> tuple[ReadBatches, int | None]:
+    """What reads a stream, and its number of records: spooled, unless it is read once only."""
     num_records = None
     unread = [stream]
     if not once:
@@ -355,15 +350,13 @@ def _stream_table(
                     num_records += batch.num_rows
             data = pa.py_buffer(spool.array())
 
-    def read(names: list[str], max_records: int) -> Iterator[pa.RecordBatch]:
+    def batches(names: list[str], max_records: int) -> Iterator[pa.RecordBatch]:
         if once and not unread:
             raise ValueError(f"{name} can be read only once: write it to a file first")
-        batches = unread.pop() if once else pa.ipc.open_stream(data)
-        yield from (batch.select(names) for batch in batches)
+        source = unread.pop() if once else pa.ipc.open_stream(data)
+        yield from (batch.select(names) for batch in source)
 
-    return ArrowTable(
-        name, schema, read, num_records, has_names=has_names, chunk_begins=chunk_begins
-    )
+    return batches, num_records
 
 
 class _Sink(io.RawIOBase):
@@ -450,17 +443,13 @@ def open_chunks(
     first = next(batches, None)
     if first is None:
         first = pa.record_batch([pa.array([], pa.int64())] * 2, _PAIR)
+    schema, stream = first.schema, itertools.chain([first], batches)
     try:
-        return _stream_table(
-            name,
-            first.schema,
-            itertools.chain([first], batches),
-            once=once,
-            has_names=first.schema.names != _PAIR,
-            chunk_begins=begins,
-        )
+        reread, num_records = _stream_batches(name, schema, stream, once=once)
     except pa.ArrowException as error:  # of another schema
         raise ValueError(f"{name}: all chunks must have the same types: {error}") from None
+    has_names = schema.names != _PAIR
+    return ArrowTable(name, schema, reread, num_records, has_names=has_names, chunk_begins=begins)
 
 
 _PAIR = ["first of a pair", "second of a pair"]  # of columns without names

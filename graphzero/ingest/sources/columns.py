@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -139,6 +140,8 @@ class Table(ABC):
         The cells of the first record, of text only.
     of_folders : sequence of str
         The names of columns that are in the names of folders, and not in the files.
+    commented_names : sequence of str or None
+        Of text without a header: the names that the comment above it may have.
     """
 
     name: str
@@ -147,6 +150,7 @@ class Table(ABC):
     num_records: int | None = None
     first_record: Sequence[str] | None = None
     of_folders: Sequence[str] = ()
+    commented_names: Sequence[str] | None = None
 
     @property
     def dtypes(self) -> Sequence[DType | None] | None:  # noqa: D102
@@ -180,6 +184,52 @@ class Table(ABC):
     def locate(self, record: int) -> str:
         """Where a record (from 0) is, in words."""
         return f"record {record}"
+
+    def index_of(self, column: object, option: str) -> int:
+        """Position of a column that an option gives, by name or position.
+
+        Raises
+        ------
+        ValueError
+            If there is no such column, or several of that name.
+        """
+        if isinstance(column, bool) or not isinstance(column, str | int | np.integer):
+            raise ValueError(
+                f"{option}={column!r}: give the name of the column, or its position from 0"
+            )
+        if isinstance(column, str):
+            if self.names is None:
+                raise ValueError(
+                    f"{self.name} has no header: give {option} as a position, not as {column!r}"
+                )
+            if list(self.names).count(column) != 1:
+                count = "no" if column not in self.names else "more than one"
+                raise ValueError(
+                    f"{self.name} has {count} column {column!r} for {option}; it has "
+                    f"{', '.join(self.names)}"
+                )
+            return list(self.names).index(column)
+        if not 0 <= column < self.width:
+            raise ValueError(
+                f"{self.name} has {self.width} columns, so {option}={column} does not exist"
+            )
+        return int(column)
+
+    def columns_named(self, wanted: frozenset[str]) -> list[int]:
+        """Positions of the columns with one of the wanted names, such as `WEIGHTS`."""
+        return find_names(self.names or (), wanted)
+
+    def label(self, index: int) -> str:
+        """A column in messages: its name, or its position if it has none."""
+        name = self.names[index] if self.names is not None else ""
+        return name if name.strip() else f"column {index}"
+
+    @property
+    def described(self) -> str:
+        """Its columns, for messages."""
+        if self.names is None:
+            return f"{self.width} columns and no header"
+        return f"the columns {', '.join(map(self.label, range(self.width)))}"
 
 
 def checked(values: Array, column: Column, table: Table, record: int) -> Array:
@@ -279,6 +329,137 @@ class ArrayTable(Table):
             yield tuple(pieces)
 
 
+# --- several tables as one
+
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Records of a table, and which of its columns those of the whole are.
+
+    Attributes
+    ----------
+    table : Table
+    columns : sequence of int or str
+        Positions in the table; a text is what all of its records have, as the name of a folder
+        says.
+    parsed_as : sequence of numpy.dtype, optional
+        Of the columns, where they are not those of the table.
+    """
+
+    table: Table
+    columns: Sequence[int | str]
+    parsed_as: Sequence[DType] | None = None
+
+    @property
+    def dtypes(self) -> Sequence[DType | None] | None:
+        """Of the columns: integers, where the name of a folder is one."""
+        if self.parsed_as is not None:
+            return self.parsed_as
+        stored = self.table.dtypes
+        if stored is None:
+            return None
+        return [
+            stored[source] if isinstance(source, int) else _dtype_of_cell(source)
+            for source in self.columns
+        ]
+
+    def read(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
+        """Pieces of some columns of the whole."""
+        sources = [self.columns[column.index] for column in columns]
+        stored = [
+            replace(column, index=source)
+            for column, source in zip(columns, sources, strict=True)
+            if isinstance(source, int)
+        ]
+        stored = stored or [Column(0, "record", np.dtype(object))]  # for the number of records
+        for chunk in self.table.read(stored, max_records):
+            values = iter(chunk)
+            yield tuple(
+                next(values)
+                if isinstance(source, int)
+                else self._repeated(source, column, len(chunk[0]))
+                for column, source in zip(columns, sources, strict=True)
+            )
+
+    def _repeated(self, cell: str, column: Column, count: int) -> Array | pa.Array:
+        if column.is_raw:
+            return pa.repeat(pa.scalar(cell, pa.large_string()), count)
+        if not _INTEGER.fullmatch(cell):
+            raise ValueError(f"{self.table.name}: {cell!r}, its folder, is not {column.expected()}")
+        return checked(np.full(count, int(cell)), column, self.table, 0)
+
+
+def _dtype_of_cell(cell: str) -> DType | None:
+    return np.dtype(np.int64) if _INTEGER.fullmatch(cell) else None
+
+
+class JoinedTable(Table):
+    """The records of one table or several, one after the other.
+
+    Parameters
+    ----------
+    name : str
+    parts : sequence of Part
+    names : sequence of str, optional
+        Of the columns.
+    of_folders : sequence of str
+        Those of them that are in the names of folders.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        parts: Sequence[Part],
+        *,
+        names: Sequence[str] | None = None,
+        of_folders: Sequence[str] = (),
+    ) -> None:
+        self.name, self.names, self.of_folders = name, names, of_folders
+        self.width = len(parts[0].columns)
+        self._parts = parts
+        counts = [part.table.num_records for part in parts]
+        self.num_records = None if None in counts else sum(count or 0 for count in counts)
+        records = (part.table.first_record for part in parts)
+        self.first_record = next((record for record in records if record is not None), None)
+        self._begins = [0]  # of the parts that have been read, by records
+
+    @property
+    def dtypes(self) -> Sequence[DType | None] | None:
+        """Of the columns, those that hold the numbers of all parts."""
+        kinds = [part.dtypes or () for part in self._parts]
+        if not all(kinds):
+            return None
+        return [_common([of_part[i] for of_part in kinds]) for i in range(self.width)]
+
+    def locate(self, record: int) -> str:
+        """The file of a record, where there are several, and where it is in there."""
+        at = bisect_right(self._begins, record) - 1
+        table = self._parts[at].table
+        place = table.locate(record - self._begins[at])
+        return place if table.name == self.name else f"{table.name}, {place}"
+
+    def read(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
+        """Pieces of some columns, part by part."""
+        record = 0
+        for at, part in enumerate(self._parts):
+            self._begins[at:] = [record]
+            for chunk in part.read(columns, max_records):
+                yield chunk
+                record += len(chunk[0])
+
+
+def _common(kinds: Sequence[DType | None]) -> DType | None:
+    """The dtype that holds the numbers of all; None if one has none."""
+    numbers = [kind for kind in kinds if kind is not None]
+    if len(numbers) < len(kinds):
+        return None
+    # Lists of other lengths are found where they are read.
+    shape = next((kind.shape for kind in numbers if kind.shape != (0,)), numbers[0].shape)
+    return np.dtype((np.result_type(*(kind.base for kind in numbers)), shape))
+
+
 # --- names of columns that are recognised, in any case, with or without blanks, underscores,
 # hyphens and dots; one set of them serves every kind of table
 
@@ -329,7 +510,7 @@ def is_target_name(name: str) -> bool:
     return _normal(name) in _TARGETS
 
 
-def find_known(names: Sequence[str], wanted: frozenset[str]) -> list[int]:
+def find_names(names: Sequence[str], wanted: frozenset[str]) -> list[int]:
     """Positions of the columns with one of the wanted names, such as `WEIGHTS`."""
     return [i for i, name in enumerate(names) if _normal(name) in wanted]
 
@@ -337,19 +518,6 @@ def find_known(names: Sequence[str], wanted: frozenset[str]) -> list[int]:
 def unnamed_columns(names: Sequence[str]) -> list[int]:
     """Positions of columns without a name, such as an index that pandas wrote."""
     return [i for i, name in enumerate(names) if _UNNAMED.fullmatch(_normal(name))]
-
-
-def label_of(names: Sequence[str] | None, index: int) -> str:
-    """A column in messages: its name, or its position if it has none."""
-    name = names[index] if names is not None else ""
-    return name if name.strip() else f"column {index}"
-
-
-def columns_of(table: Table) -> str:
-    """The columns of a table, for messages."""
-    if table.names is None:
-        return f"{table.width} columns and no header"
-    return f"the columns {', '.join(label_of(table.names, i) for i in range(table.width))}"
 
 
 _EXAMPLES = "src and dst, source and target, from and to, head and tail, u and v"
@@ -404,36 +572,10 @@ def find_ends(table: Table) -> tuple[int, int]:
     if not pairs and len(names) == 2 and _fit_in_order(names):
         return 0, 1
     raise ValueError(
-        f"{table.name} has {columns_of(table)}, and not one pair of names that is recognised "
+        f"{table.name} has {table.described}, and not one pair of names that is recognised "
         f"({_EXAMPLES}): say which two columns are meant with src= and dst=, by name or by "
         f"position from 0"
     )
-
-
-def column_index(
-    spec: str | int, names: Sequence[str] | None, width: int, role: str, table: str
-) -> int:
-    """Position of a column given by name or position.
-
-    Raises
-    ------
-    ValueError
-        If the table has no such column, or several of that name.
-    """
-    if isinstance(spec, bool) or not isinstance(spec, str | int | np.integer):
-        raise ValueError(f"{role}={spec!r}: give the name of the column, or its position from 0")
-    if isinstance(spec, str):
-        if names is None:
-            raise ValueError(f"{table} has no header: give {role} as a position, not as {spec!r}")
-        if list(names).count(spec) != 1:
-            count = "no" if spec not in names else "more than one"
-            raise ValueError(
-                f"{table} has {count} column {spec!r} for {role}; it has {', '.join(names)}"
-            )
-        return list(names).index(spec)
-    if not 0 <= spec < width:
-        raise ValueError(f"{table} has {width} columns, so {role}={spec} does not exist")
-    return int(spec)
 
 
 # --- what a value of the user is

@@ -65,7 +65,7 @@ def matrix_of(
     first_name, second_name = ("row", "col") if kind == "coo" else ("indptr", "indices")
     first, second, values = part(first_name), part(second_name), part("data")
     if kind != "coo" and first is not None and second is not None:
-        first = _rows(first, shape[kind == "csc"], len(second))
+        first = _entry_rows(first, shape[kind == "csc"], len(second))
     parts = [second, first] if kind == "csc" else [first, second]
     if values is not None:
         parts.append(values.view(np.uint8) if values.dtype == np.bool_ else values)
@@ -78,7 +78,7 @@ def matrix_of(
     return SparseMatrix(name, shape, columns)
 
 
-def _rows(pointers: Array, num_rows: int, count: int) -> Array | None:
+def _entry_rows(pointers: Array, num_rows: int, count: int) -> Array | None:
     """The row of each entry, by where rows begin; None if these are no rows one after the other."""
     if len(pointers) != num_rows + 1 or pointers[0] != 0 or pointers[-1] != count:
         return None

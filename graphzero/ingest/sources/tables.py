@@ -9,16 +9,14 @@ import itertools
 import os
 import re
 import stat
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, Literal
 from urllib.parse import unquote
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.fs
 
@@ -26,19 +24,15 @@ from graphzero.ingest.options import Source, as_source
 from graphzero.ingest.sources.arrow_table import open_frame, open_ipc, open_parquet
 from graphzero.ingest.sources.columns import (
     CONTAINERS,
-    Array,
-    Chunk,
-    Column,
-    DType,
+    JoinedTable,
+    Part,
     Table,
-    checked,
-    columns_of,
     is_array_file,
     is_frame,
 )
 from graphzero.ingest.sources.text_table import (
-    WHITESPACE,
-    Header,
+    ANY_HEADER,
+    HeaderRule,
     TextTable,
     without_compression,
 )
@@ -149,7 +143,7 @@ def _partition(path: PurePath) -> dict[str, str]:
     return {match[1]: unquote(match[2]) for match in matches}
 
 
-def files_of(value: FileNames | Sequence[FileNames]) -> Files:
+def table_files(value: FileNames | Sequence[FileNames]) -> Files:
     """The files of a path, a URL, or a list of paths: of files, folders and patterns.
 
     Those of folders and patterns such as ``**/*.parquet`` are in natural order of their paths:
@@ -181,7 +175,7 @@ def files_of(value: FileNames | Sequence[FileNames]) -> Files:
 
 def _of_list(values: Sequence[FileNames]) -> Files:
     """The files of all values, with what the folders that they do not share say."""
-    several = [pair for value in values for pair in files_of(value).items()]
+    several = [pair for value in values for pair in table_files(value).items()]
     real = [os.path.realpath(str(path)) for path, _ in several]
     for path, again in itertools.pairwise(sorted(real)):
         if path == again:
@@ -195,141 +189,6 @@ def _of_list(values: Sequence[FileNames]) -> Files:
 
 
 # --- several tables as one
-
-_INTEGER = re.compile(r"-?[0-9]{1,18}")
-
-
-@dataclass(frozen=True)
-class Part:
-    """Records of a table, and which of its columns those of the whole are.
-
-    Attributes
-    ----------
-    table : Table
-    columns : sequence of int or str
-        Positions in the table; a text is what all of its records have, as the name of a folder
-        says.
-    parsed_as : sequence of numpy.dtype, optional
-        Of the columns, where they are not those of the table.
-    """
-
-    table: Table
-    columns: Sequence[int | str]
-    parsed_as: Sequence[DType] | None = None
-
-    @property
-    def dtypes(self) -> Sequence[DType | None] | None:
-        """Of the columns: integers, where the name of a folder is one."""
-        if self.parsed_as is not None:
-            return self.parsed_as
-        stored = self.table.dtypes
-        if stored is None:
-            return None
-        kinds: list[DType | None] = []
-        for source in self.columns:
-            if isinstance(source, int):
-                kinds.append(stored[source])
-            else:
-                kinds.append(np.dtype(np.int64) if _INTEGER.fullmatch(source) else None)
-        return kinds
-
-    @property
-    def first_record(self) -> Sequence[str] | None:
-        """The cells of the first record of text, "" for what folders say."""
-        cells = self.table.first_record
-        if cells is None:
-            return None
-        return [cells[source] if isinstance(source, int) else "" for source in self.columns]
-
-    def read(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
-        """Pieces of some columns of the whole."""
-        sources = [self.columns[column.index] for column in columns]
-        stored = [
-            replace(column, index=source)
-            for column, source in zip(columns, sources, strict=True)
-            if isinstance(source, int)
-        ]
-        stored = stored or [Column(0, "record", np.dtype(object))]  # for the number of records
-        for chunk in self.table.read(stored, max_records):
-            values = iter(chunk)
-            yield tuple(
-                next(values)
-                if isinstance(source, int)
-                else self._repeated(source, column, len(chunk[0]))
-                for column, source in zip(columns, sources, strict=True)
-            )
-
-    def _repeated(self, cell: str, column: Column, count: int) -> Array | pa.Array:
-        if column.is_raw:
-            return pa.repeat(pa.scalar(cell, pa.large_string()), count)
-        if not _INTEGER.fullmatch(cell):
-            raise ValueError(f"{self.table.name}: {cell!r}, its folder, is not {column.expected()}")
-        return checked(np.full(count, int(cell)), column, self.table, 0)
-
-
-class JoinedTable(Table):
-    """The records of one table or several, one after the other.
-
-    Parameters
-    ----------
-    name : str
-    parts : sequence of Part
-    names : sequence of str, optional
-        Of the columns.
-    of_folders : sequence of str
-        Those of them that are in the names of folders.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        parts: Sequence[Part],
-        *,
-        names: Sequence[str] | None = None,
-        of_folders: Sequence[str] = (),
-    ) -> None:
-        self.name, self.names, self.of_folders = name, names, of_folders
-        self.width = len(parts[0].columns)
-        self._parts = parts
-        counts = [part.table.num_records for part in parts]
-        self.num_records = None if None in counts else sum(count or 0 for count in counts)
-        records = (part.first_record for part in parts)
-        self.first_record = next((record for record in records if record is not None), None)
-        self._begins = [0]  # of the parts that have been read, by records
-
-    @property
-    def dtypes(self) -> Sequence[DType | None] | None:
-        """Of the columns, those that hold the numbers of all parts."""
-        kinds = [part.dtypes or () for part in self._parts]
-        if not all(kinds):
-            return None
-        return [_common([of_part[i] for of_part in kinds]) for i in range(self.width)]
-
-    def locate(self, record: int) -> str:
-        """The file of a record, where there are several, and where it is in there."""
-        at = bisect_right(self._begins, record) - 1
-        table = self._parts[at].table
-        place = table.locate(record - self._begins[at])
-        return place if table.name == self.name else f"{table.name}, {place}"
-
-    def read(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
-        """Pieces of some columns, part by part."""
-        record = 0
-        for at, part in enumerate(self._parts):
-            self._begins[at:] = [record]
-            for chunk in part.read(columns, max_records):
-                yield chunk
-                record += len(chunk[0])
-
-
-def _common(kinds: Sequence[DType | None]) -> DType | None:
-    """The dtype that holds the numbers of all; None if one has none."""
-    numbers = [kind for kind in kinds if kind is not None]
-    if len(numbers) < len(kinds):
-        return None
-    # Lists of other lengths are found where they are read.
-    shape = next((kind.shape for kind in numbers if kind.shape != (0,)), numbers[0].shape)
-    return np.dtype((np.result_type(*(kind.base for kind in numbers)), shape))
 
 
 def _with_folders(table: Table, cells: Mapping[str, str]) -> Table:
@@ -359,13 +218,13 @@ def _order(table: Table, first: Table) -> list[int]:
     same = (names is None) == (wanted is None) and table.width == first.width
     if not same or (names is not None and sorted(names) != sorted(wanted or ())):
         raise ValueError(
-            f"{first.name} has {columns_of(first)}, but {table.name} has {columns_of(table)}: "
+            f"{first.name} has {first.described}, but {table.name} has {table.described}: "
             f"the files of one table must have the same columns"
         )
     if names is None or list(names) == list(wanted or ()):
         return list(range(table.width))
     if len(set(names)) < len(names):
-        raise ValueError(f"{table.name} has {columns_of(table)}: two have one name")
+        raise ValueError(f"{table.name} has {table.described}: two have one name")
     return [list(names).index(name) for name in wanted or ()]
 
 
@@ -392,10 +251,9 @@ def is_table(value: object) -> bool:
 
 def open_table(
     source: Any,
+    rule: HeaderRule = ANY_HEADER,
     *,
-    strict: bool = False,
     of: Literal["node", "edge"] = "node",
-    text_ids: bool = False,
     once: bool = False,
 ) -> Table:
     """The records of one file or several, or of an object in memory, for which `is_table` holds.
@@ -404,21 +262,19 @@ def open_table(
     ----------
     source : Source, path, list of paths, or object
         A path may be that of a folder, or a pattern.
-    strict : bool
-        Whether a header of text may not have any numeric cell: see `Header`.
+    rule : HeaderRule
+        What is a header of text, unless the source says it.
     of : {"node", "edge"}
         What a record belongs to.
-    text_ids : bool
-        Whether ids may be texts, so that a record can look like a header.
     once : bool
         Whether the records are read once only. Otherwise a stream is spooled.
     """
     source = as_source(source)
     value = source.value
     is_files = isinstance(value, str | os.PathLike | list | tuple)
-    files: Files = files_of(value) if is_files else {}
-    header = _header_of(source, strict=strict, text_ids=text_ids)
-    tables: list[Table] = [_open_file(path, source.delimiter, header) for path in files]
+    files: Files = table_files(value) if is_files else {}
+    rule = _with_source(rule, source)
+    tables: list[Table] = [_open_file(path, source.delimiter, rule) for path in files]
     tables = tables or [open_frame(value, of, once=once)]
     for table in tables:
         if not isinstance(table, TextTable) and (source.header, source.delimiter) != ("auto",) * 2:
@@ -431,21 +287,22 @@ def open_table(
     return _of_files(name, tables)
 
 
-def _header_of(source: Source, *, strict: bool, text_ids: bool) -> Header:
-    """How the header of a text file is told from a record, by what the user says."""
-    says = source.header if isinstance(source.header, bool) else None
-    if says is None and text_ids:
-        columns = (source.src, source.dst, source.id_column, source.columns)
-        says = True if any(isinstance(column, str) for column in columns) else None
-    return Header(says, only_texts=strict, text_ids=text_ids)
+def _with_source(rule: HeaderRule, source: Source) -> HeaderRule:
+    """A rule with what the user says of the header, or names as if there is one."""
+    columns = (source.src, source.dst, source.id_column, source.columns)
+    if isinstance(source.header, bool):
+        return replace(rule, says=source.header)
+    if rule.text_ids and any(isinstance(column, str) for column in columns):
+        return replace(rule, says=True)
+    return rule
 
 
-def _open_file(path: Path, delimiter: str, header: Header) -> Table:
+def _open_file(path: Path, delimiter: str, rule: HeaderRule) -> Table:
     note_input(path)
     with path.open("rb"):  # for an error with errno and name, whoever opens it next
         pass
     if without_compression(path).suffix.lower() in TEXT_SUFFIXES:
-        return TextTable(path, delimiter=delimiter, header=header)
+        return TextTable(path, delimiter=delimiter, rule=rule)
     if path.suffix.lower() in PARQUET_SUFFIXES:
         return open_parquet(path)
     if path.suffix.lower() in ARROW_SUFFIXES:
@@ -455,14 +312,6 @@ def _open_file(path: Path, delimiter: str, header: Header) -> Table:
         f".zst, .bz2 or .xz), {', '.join(PARQUET_SUFFIXES + ARROW_SUFFIXES)}, .npy, "
         f"{', '.join(CONTAINERS)}"
     )
-
-
-def commented_names(table: Table) -> list[str] | None:
-    """The names that the comment above a text table without a header may have; None without one."""
-    if not isinstance(table, TextTable) or table.names is not None:
-        return None
-    names = table.comment.split(None if table.delimiter in (" ", WHITESPACE) else table.delimiter)
-    return names if len(names) == table.width else None
 
 
 # --- the files of a build must be the same from its beginning to its end

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from graphzero.ingest.sources.columns import (
     Chunk,
     Column,
     Table,
-    find_known,
+    find_names,
     is_source_name,
     is_target_name,
     looks_like_name,
@@ -55,18 +55,12 @@ def open_binary(path: Path) -> io.BufferedReader:
     )
 
 
-class _Stream(Protocol):
-    def read(self, size: int, /) -> bytes: ...
-
-
 class _Decompressed(io.RawIOBase):
     """A stream of decompressed bytes, whose errors name the file."""
 
     def __init__(self, path: Path, file: BinaryIO, codec: str) -> None:
         self._path, self._file, self._codec = path, file, codec
-        self._stream: _Stream = (
-            _Xz(file) if codec == "xz" else pa.CompressedInputStream(file, codec)
-        )
+        self._stream: Any = _Xz(file) if codec == "xz" else pa.CompressedInputStream(file, codec)
 
     def readable(self) -> bool:
         return True
@@ -240,7 +234,7 @@ def _delimiter_of(lines: list[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Header:
+class HeaderRule:
     """How it is decided whether the first line of a text file has the names of its columns.
 
     Attributes
@@ -267,9 +261,16 @@ class Header:
         # A first record with a gap or a malformed number is not taken for a header.
         if not filled or not all(map(looks_like_name, texts)):
             return False
-        has_id_name = bool(find_known(texts, IDS))
+        has_id_name = bool(find_names(texts, IDS))
         if len(texts) < len(filled):
-            return self._is_numbered(cells, filled, texts, has_id_name)
+            # Columns of a table may be named 0, 1, 2, ..., beside a name such as "id" or none.
+            numbers = [cell for cell in filled if is_number(cell)]
+            are_positions = numbers == [str(i) for i in range(len(numbers))]
+            if self.only_texts:
+                return False
+            if self.text_ids:
+                return has_id_name and len(texts) == 1 and are_positions
+            return not is_number(cells[0]) and (has_id_name if texts else are_positions)
         if not self.text_ids or has_id_name:
             return True
         if not self.only_texts:
@@ -281,17 +282,8 @@ class Header:
             f"texts: say header=True or header=False, as in gz.Source(path, header=True)"
         )
 
-    def _is_numbered(
-        self, cells: list[str], filled: list[str], texts: list[str], has_id_name: bool
-    ) -> bool:
-        """Whether columns are named 0, 1, 2, ..., beside a name such as "id" or none."""
-        if self.only_texts:
-            return False
-        numbers = [cell for cell in filled if is_number(cell)]
-        are_positions = numbers == [str(i) for i in range(len(numbers))]
-        if self.text_ids:
-            return has_id_name and len(texts) == 1 and are_positions
-        return not is_number(cells[0]) and (has_id_name if texts else are_positions)
+
+ANY_HEADER = HeaderRule()
 
 
 def _first_lines(path: Path) -> tuple[int, tuple[int, int], str, list[str]]:
@@ -340,12 +332,11 @@ class TextTable(Table):
     delimiter : str
         One character, ``"whitespace"`` for any number of blanks and tabs, or ``"auto"``: tab,
         semicolon, comma or whitespace.
-    header : Header
+    rule : HeaderRule
 
     Attributes
     ----------
-    comment : str
-        The last comment line above the records, without its marks; "" if there is none.
+    delimiter : str
     """
 
     def __init__(
@@ -353,19 +344,22 @@ class TextTable(Table):
         path: Path,
         *,
         delimiter: str = "auto",
-        header: Header = Header(),
+        rule: HeaderRule = ANY_HEADER,
     ) -> None:
         self.path, self.name = path, str(path)
-        lines_above, begins, self.comment, sample = _first_lines(path)
+        lines_above, begins, comment, sample = _first_lines(path)
         self.delimiter = _delimiter_of(sample) if delimiter == "auto" else delimiter
         try:
             records = list(csv_records(sample, self.delimiter))
         except csv.Error as error:
             raise ValueError(f"{path}, line {lines_above + 1} or soon after it: {error}") from None
-        named = header.is_header(records[0], self.name)
+        named = rule.is_header(records[0], self.name)
         body = records[1:] if named else records
         self.names = tuple(name.strip() for name in records[0]) if named else None
         self.width = len(records[0])
+        mark = None if self.delimiter in (" ", WHITESPACE) else self.delimiter
+        if not named and len(in_comment := comment.split(mark)) == self.width:
+            self.commented_names = in_comment
         self.first_record = tuple(body[0]) if body else None
         self.num_records = None if body else 0
         self._lines_above, self._begin = lines_above + named, begins[named]
