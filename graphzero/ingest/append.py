@@ -31,7 +31,7 @@ from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.merge import Merging, prepare_edges
 from graphzero.ingest.options import BuildOptions, Progress, WriteOptions
 from graphzero.ingest.row_files import write_split
-from graphzero.ingest.rows import Rows, as_numbers, count_classes
+from graphzero.ingest.rows import NodeReading, Rows, as_numbers, count_classes
 from graphzero.ingest.sources.columns import checked_count
 from graphzero.ingest.sources.tables import noting_inputs
 from graphzero.ingest.stored import (
@@ -404,7 +404,8 @@ class _Append:
             entry, dtype = table.attributes[attribute], None
             if attribute == "x":  # a table's become float32, where nothing else is stored
                 dtype = open_stored_array(entry.resolve(self.folder), table.num_nodes).dtype
-            one = graph_input.open_node_attribute(value, attribute, dtype, ids=self.ids.get(name))
+            reading = NodeReading(ids=self.ids.get(name))
+            one = graph_input.open_node_attribute(value, attribute, dtype, reading)
             one = self._as_stored(one, entry, table.num_nodes)
             rows[attribute] = one
             if not is_mapped:

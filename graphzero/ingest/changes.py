@@ -33,6 +33,7 @@ from graphzero.ingest.row_files import (
     write_split,
 )
 from graphzero.ingest.rows import (
+    NodeReading,
     Rows,
     count_classes,
     open_attribute,
@@ -308,14 +309,8 @@ class _Change:
         if isinstance(path, str | os.PathLike) and os.fspath(path).endswith(".gd"):
             rows, dtype = stored.open_stored_rows(Path(path), order), self.changes.dtype
             return rows if dtype is None else rows.converted(dtype)
-        rows = open_node_attribute(
-            value,
-            name,
-            self.changes.dtype,
-            id_column=self.changes.id_column,
-            ids=ids,
-            has_labels=has_labels and name == "x",
-        )
+        reading = NodeReading(self.changes.id_column, ids, has_labels and name == "x")
+        rows = open_node_attribute(value, name, self.changes.dtype, reading)
         if rows.in_order and rows.count() != order.num_nodes:
             raise ValueError(
                 f"{rows.name} has {rows.count()} rows for {order.num_nodes} nodes: every node "
