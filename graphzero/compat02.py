@@ -12,22 +12,29 @@ import enum
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.store.atomic import folder_lock
 from graphzero.store.outputs import Output, check_outputs
 from graphzero.units import as_count, by_either_name
 
+if TYPE_CHECKING:
+    from graphzero.ingest.edges import EdgeInput
+
 PathLike = str | os.PathLike[str]
 
 _MEMORY = 1 << 30
 _ENDS: tuple[tuple[str | int, str | int], ...] = (("src", "dst"), ("source", "target"))
 _TIMES = ("timestamp", "time")
+
+
+_Graph = Any  # `graphzero.Graph`, which stands above
+_Ids = npt.NDArray[np.int64]
 
 
 class GraphMethods02:
@@ -39,36 +46,39 @@ class GraphMethods02:
         self._calls02 += 1
         return self._calls02
 
-    def get_degree(self: Any, node_id: int) -> int:
+    def get_degree(self: _Graph, node_id: int) -> int:
         """`Graph.degree` of one node: of its out-neighbours, as in all methods of 0.2."""
         return int(self.degree(node_id, "out"))
 
-    def get_neighbours(self: Any, node_id: int) -> Any:
+    def get_neighbours(self: _Graph, node_id: int) -> _Ids:
         """`Graph.neighbors`, the out-neighbours."""
-        return self.neighbors(node_id, "out")
+        neighbors: _Ids = self.neighbors(node_id, "out")
+        return neighbors
 
     @property
-    def has_weights(self: Any) -> bool:
+    def has_weights(self: _Graph) -> bool:
         """Whether the file has edge weights."""
         return self.weights is not None
 
-    def get_weights(self: Any, node_id: int) -> Any:
+    def get_weights(self: _Graph, node_id: int) -> npt.NDArray[np.float32]:
         """Weights of one node's edges, in the order of `get_neighbours`, (degree,) float32."""
         lists = self.lists_of("out", "these weights are of edges to")
         if lists.weights is None:
             raise ValueError(f"{self.path} has no edge weights")
         begin, end, neighbors = lists._stored_list(node_id)
-        return lists.weights[begin:end][np.argsort(neighbors, kind="stable")]
+        weights: npt.NDArray[np.float32] = lists.weights[begin:end]
+        return weights[np.argsort(neighbors, kind="stable")]
 
-    def sample_neighbours(self: Any, start_node: int, K: int) -> Any:
+    def sample_neighbours(self: _Graph, start_node: int, K: int) -> _Ids:
         """Up to K distinct neighbours of one node, (min(K, degree),) int64."""
         lists = self.lists_of("out", "this samples")
         drawn = lists.sample_neighbors([start_node], as_count(K, "K"), seed=self._next_seed())
-        return drawn.indices
+        neighbors: _Ids = drawn.indices
+        return neighbors
 
     def batch_random_walk(
-        self: Any, start_nodes: Any, walk_length: int, p: float = 1.0, q: float = 1.0
-    ) -> Any:
+        self: _Graph, start_nodes: npt.ArrayLike, walk_length: int, p: float = 1.0, q: float = 1.0
+    ) -> _Ids:
         """Walks of walk_length nodes, the start included, (n, walk_length) int64.
 
         After a dead end the last node is repeated.
@@ -81,7 +91,7 @@ class GraphMethods02:
 
     batch_random_walk_uniform = batch_random_walk
 
-    def batch_random_fanout(self: Any, start_nodes: Any, K: int) -> Any:
+    def batch_random_fanout(self: _Graph, start_nodes: npt.ArrayLike, K: int) -> _Ids:
         """K neighbours of each node, (n, K) int64.
 
         Without replacement if the degree is at least K. With a smaller degree, all neighbours, and
@@ -132,12 +142,13 @@ def _target(out_path: PathLike, source: Path) -> Iterator[Path]:
         yield output.target
 
 
-def _edges(path: Path) -> Any:
+def _edges_02(path: Path, *, directed: bool) -> EdgeInput:
     """The edges by the rules of 0.2: src and dst, source and target, else the first two columns."""
-    from graphzero.ingest.edges import edges_of_table
-    from graphzero.ingest.sources.text_table import CsvTable, is_number
+    from graphzero.ingest.edges import EdgeInput, edges_of_table
+    from graphzero.ingest.options import Source
+    from graphzero.ingest.sources.text_table import HeaderRule, TextTable, is_number
 
-    table = CsvTable(path, strict=True)
+    table = TextTable(path, rule=HeaderRule(only_texts=True))
     names, cells = list(table.names or ()), table.first_record or ()
     src, dst = next((pair for pair in _ENDS if {*pair} <= {*names}), (0, 1))
     taken = names[:2] if src == 0 else [src, dst]
@@ -146,7 +157,8 @@ def _edges(path: Path) -> Any:
     timestamp = next((name for name in _TIMES if name in others), False)
     if "weight" not in names and not {*names[2:3]} & {*_TIMES}:
         weight = 2 if len(cells) > 2 and is_number(cells[2]) else weight
-    return edges_of_table(table, src=src, dst=dst, weight=weight, timestamp=timestamp)
+    source = Source(path, src=src, dst=dst, weight=weight, timestamp=timestamp)
+    return EdgeInput(edges_of_table(table, source), directed=directed)
 
 
 def convert_csv_to_gl(
@@ -186,7 +198,7 @@ def convert_csv_to_gl(
     options = WriteOptions("input", None, _MEMORY, Progress())
     with _target(by_either_name("out_path", out_path, output_bin), source) as target:
         edges = read_edges(
-            replace(_edges(source), directed=directed),
+            _edges_02(source, directed=directed),
             target.parent,
             memory=options.column_memory,
             bounds=(IdBound(), IdBound()),
@@ -222,11 +234,11 @@ def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -
     from graphzero.ingest.options import Progress, WriteOptions
     from graphzero.ingest.row_files import write_rows
     from graphzero.ingest.rows import ValueColumns, rows_of_table
-    from graphzero.ingest.sources.text_table import CsvTable
+    from graphzero.ingest.sources.text_table import TextTable
 
     source, stored = Path(csv_path), np.dtype(DataType(dtype).value)
     with _target(out_path, source) as target:
-        table = CsvTable(source)
+        table = TextTable(source)
         if table.width < 2:
             raise ValueError(f"{table.name} has one column: features need a node id and values")
         columns = ValueColumns(tuple(range(1, table.width)), 0)

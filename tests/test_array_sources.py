@@ -27,7 +27,7 @@ from safetensors.numpy import save_file
 from graphzero.ingest import build_dataset
 from graphzero.ingest.sources import torch_file
 from graphzero.ingest.sources.arrays import open_array
-from graphzero.ingest.sources.table import pieces_of
+from graphzero.ingest.sources.columns import pieces_of
 
 # Python only: the C code below it is sanitized by other tests of the build.
 pytestmark = pytest.mark.no_asan
@@ -396,15 +396,3 @@ def test_the_line_that_errors_show_stores_the_graph_in_the_file(tmp_path: Path) 
     from_data(data, tmp_path / "p")
     from_data(torch.load(file, weights_only=False, mmap=True), tmp_path / "b")
     assert contents(tmp_path / "b") == contents(tmp_path / "p")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_its_tensors_are_mapped_and_not_loaded(tmp_path: Path) -> None:
-    path = tmp_path / "g.pt"
-    torch.save({"x": torch.ones(1000, 64)}, path)
-    x = torch_file.load_torch(path)["x"]
-    (mapped,) = [
-        line for line in Path("/proc/self/maps").read_text().splitlines() if str(path) in line
-    ]
-    begin, end = (int(at, 16) for at in mapped.split()[0].split("-"))
-    assert begin <= x.data_ptr() < end

@@ -16,9 +16,10 @@ from id_files import write_csv
 from typed_inputs import WRITES, small
 
 import graphzero as gz
-from graphzero.ingest import build_dataset, rows
+from graphzero.ingest import build_dataset
 from graphzero.ingest.sort import TempColumn
 from graphzero.store.atomic import folder_lock
+from graphzero.store.attribute_names import RESERVED
 
 EDGES = np.array([[0, 1], [1, 2], [2, 0], [3, 1]])
 MANY = "".join(f"{i},{i + 1}\n" for i in range(300_000))
@@ -224,11 +225,11 @@ def test_no_attribute_hides_what_a_mini_batch_or_data_has():
     known = {"x", "y", "pos", "time", "edge_attr", "edge_weight", "edge_time"}
     fields = {*dir(MiniBatch), *MiniBatch.__annotations__, *MiniBatch._none_if_absent}
     known |= OF_DATA | {"values", "items"}  # methods that only scripts call
-    assert {name for name in fields if name[0] != "_"} <= rows.RESERVED | known
+    assert {name for name in fields if name[0] != "_"} <= RESERVED | known
     data = pytest.importorskip("torch_geometric.data")
     for kind in (data.Data, data.HeteroData):
         names = {name for name in dir(kind) if name[0] != "_"}
-        assert names <= rows.RESERVED | known
+        assert names <= RESERVED | known
 
 
 BAD = [

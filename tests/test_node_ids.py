@@ -22,8 +22,6 @@ from id_files import fresh, table_of, write_csv
 import graphzero as gz
 from graphzero.cli import main
 from graphzero.ingest import id_map
-from graphzero.ingest.sources.arrays import open_array
-from graphzero.ingest.sources.tables import noting_inputs, open_table
 from graphzero.store.manifest import read_manifest
 
 pytestmark = pytest.mark.no_asan  # pure Python and pyarrow, but for one kernel with tests in C
@@ -345,25 +343,6 @@ def test_a_reversed_matrix_has_the_targets_as_rows(tmp_path) -> None:
     ) as ds:
         assert (ds["a"].num_nodes, ds["b"].num_nodes) == (2, 3)
         assert ds[kind].graph.neighbors(0).tolist() == [1]
-
-
-def test_every_file_is_watched(tmp_path) -> None:
-    np.savez(tmp_path / "e.npz", ends=[[5, 7]])
-    (tmp_path / "parts").mkdir()
-    one, two = (write_csv(tmp_path / f"parts/{name}.csv", "1") for name in "ab")
-    watched = (
-        (one.parent, two),
-        (f"{one.parent}/*.csv", one),
-        (f"{tmp_path}/e.npz:ends", tmp_path / "e.npz"),
-        (gz.Source([one, two]), two),
-    )
-    for number, (value, path) in enumerate(watched):
-        with noting_inputs() as inputs:
-            open_table(value) if path.suffix != ".npz" else open_array(value, "edges")
-        inputs.require_unchanged()
-        os.utime(path, (number, number))
-        with pytest.raises(ValueError, match=f"{path.name} has changed while the build read it"):
-            inputs.require_unchanged()
 
 
 # --- ids that would make files which are empty for the most part

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 
 import numpy as np
 import pytest
@@ -85,14 +84,3 @@ def test_a_monitor(dataset):
     names = [row[0] for row in cells(monitor)]
     assert names[:2] == ["run", "verdict"]
     assert repr(monitor) == str(monitor.summary)
-
-
-def test_bars_are_those_of_notebooks_where_there_is_one():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a notebook without widgets
-        from tqdm.auto import tqdm
-    from graphzero.ingest import options
-    from graphzero.training import trainer
-
-    assert options.tqdm is tqdm
-    assert trainer.tqdm is tqdm

@@ -216,14 +216,6 @@ def test_the_way_out_that_is_named_works(
 # --- columns as attributes of edges
 
 
-def test_columns_become_attributes(tmp_path: Path) -> None:
-    columns = [RATES, EDGES[:, 1], EDGES[:, 0], AMOUNTS.astype(np.int64)]
-    path = write_csv(tmp_path / "e.csv", "rate,to,from,amount", *columns)
-    for chosen in (["amount", "rate"], {"price": "amount", "share": 0}):
-        with gz.build(tmp_path / "d", path, edge_attrs=chosen) as ds:
-            check_edge_values(ds, **dict(zip(chosen, (columns[3], columns[0]), strict=True)))
-
-
 @pytest.mark.parametrize(
     ("header", "options", "message"),
     [
@@ -307,15 +299,6 @@ def test_two_columns_that_join_stored_edges_are_named(tmp_path: Path) -> None:
     gz.build(tmp_path, of_two("src", "dst")).close()
     with pytest.warns(UserWarning, match="from 'user' to 'item'"):
         gz.append(tmp_path, of_two("user", "item")).close()
-
-
-def test_the_command_names_two_columns_that_are_taken_in_order(tmp_path: Path, capfd) -> None:
-    path = write_csv(tmp_path / "e.csv", "user,item", *EDGES.T)
-    with warnings.catch_warnings():
-        warnings.simplefilter("default")
-        assert run("build", tmp_path / "d", "--edges", path) == 0
-    assert "warning: " in (err := capfd.readouterr().err)
-    assert "from 'user' to 'item'" in err
 
 
 @pytest.mark.parametrize(

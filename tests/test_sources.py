@@ -23,7 +23,7 @@ from files import contents
 
 import graphzero as gz
 from graphzero.ingest import build_dataset
-from graphzero.ingest.sources.tables import files_of
+from graphzero.ingest.sources.tables import table_files
 from graphzero.store.format import read_file
 
 # Python and pyarrow only.
@@ -211,14 +211,14 @@ def test_files_come_in_natural_order(tmp_path: Path) -> None:
         tmp_path,
         {"_SUCCESS": "", ".a.csv.crc": "", ".hidden.csv": "", ".x/a.csv": "", "_metadata": ""},
     )
-    found = [path.relative_to(tmp_path).as_posix() for path in files_of(tmp_path)]
+    found = [path.relative_to(tmp_path).as_posix() for path in table_files(tmp_path)]
     assert found == names
-    found = [path.name for path in files_of(str(tmp_path / "part-*.csv"))]
+    found = [path.name for path in table_files(str(tmp_path / "part-*.csv"))]
     assert found == names[:3]
-    assert [path.name for path in files_of(str(tmp_path / "**" / "a.csv"))] == ["a.csv"] * 2
+    assert [path.name for path in table_files(str(tmp_path / "**" / "a.csv"))] == ["a.csv"] * 2
     odd = tmp_path / "odd[1].csv"  # a name, not a pattern
     odd.write_text(TEXT)
-    assert [*files_of(odd)] == [odd]
+    assert [*table_files(odd)] == [odd]
 
 
 def test_rows_of_several_files_are_located(tmp_path: Path, refused: Any) -> None:

@@ -69,8 +69,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--features FILE", "as --edges")
     add("--labels FILE", "as --edges")
-    splits = {"dest": "splits", "action": NamedValues, "default": {}, "type": as_pair}
-    add("--split NAME=FILE", "node ids of a split; may be repeated", **splits)
+    add(
+        "--split NAME=FILE",
+        "node ids of a split; may be repeated",
+        dest="splits",
+        action=NamedValues,
+        default={},
+        type=as_pair,
+    )
     add(
         "--id-column COL",
         "node ids in tables of features and labels, by name or position; 'none' if they are in the "
@@ -108,10 +114,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--timestamp COL", "'none' for no times", type=as_column_or_none)
     text = "column to store as an attribute of the edges, by name; may be repeated"
     add("--edge-attr COL", text, dest="edge_attrs", action="append", type=str)
-    options = {"action": Switch, "default": "auto"}
-    add("--header", "whether the first line is a header; auto looks", **options)
+    text = "whether the first line is a header; auto looks"
+    add("--header", text, action=Switch, default="auto")
     text = "or tab, comma, semicolon, space"
-    add("--delimiter CHAR", text, type=lambda each: _DELIMITERS.get(each, each), default="auto")
+    add("--delimiter CHAR", text, type=lambda mark: _DELIMITERS.get(mark, mark), default="auto")
     add_order_options(parser, order="hot", neighbors="in")
     parser.set_defaults(unset={name: parser.get_default(name) for name in _OF_FILES})
 
@@ -205,22 +211,22 @@ def read_description(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     path = Path(path)
     try:
-        content = _load(path)
+        content = _load_description(path)
         if not isinstance(content, dict) or "edges" not in content:
             raise ValueError("it must be a table with 'edges', and 'nodes' for attributes")
-        known = sorted(set(inspect.signature(build).parameters) - _OF_COMMAND)
-        if unknown := sorted(set(content) - set(known)):
-            raise ValueError(f"unknown entries {unknown}; there are {known}")
+        entries = sorted(set(inspect.signature(build).parameters) - _OF_COMMAND)
+        if unknown := sorted(set(content) - set(entries)):
+            raise ValueError(f"unknown entries {unknown}; there are {entries}")
         folder = path.absolute().parent
         return {
-            name: _opened(value, folder) if name in _FILES else _by_edge_type(value)
+            name: _opened(value, folder) if name in _FILES else _with_edge_types(value)
             for name, value in content.items()
         }
     except (ValueError, TypeError) as error:  # those of json, tomllib and Source too
         raise ValueError(f"{path}: {error}") from None
 
 
-def _load(path: Path) -> Any:
+def _load_description(path: Path) -> object:
     if path.suffix == ".json":
         return json.loads(path.read_bytes())
     if path.suffix != ".toml":
@@ -232,7 +238,7 @@ def _load(path: Path) -> Any:
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
-def _by_edge_type(value: Any) -> Any:
+def _with_edge_types(value: object) -> object:
     """The value with keys such as "author__writes__paper" as edge types."""
     if not isinstance(value, dict):
         return value
@@ -240,17 +246,17 @@ def _by_edge_type(value: Any) -> Any:
     return {types[name] if len(types[name]) == 3 else name: value[name] for name in value}
 
 
-def _opened(value: Any, folder: Path) -> Any:
+def _opened(value: object, folder: Path) -> object:
     """The value with texts as paths from the folder, sources, and edge types for keys."""
     if isinstance(value, str):
         return folder / value
     if isinstance(value, list):
-        return [_opened(each, folder) for each in value]
+        return [_opened(part, folder) for part in value]
     if isinstance(value, dict) and "path" in value:
         from graphzero.ingest.options import Source
 
-        options = {name: each for name, each in value.items() if name != "path"}
+        options = {name: option for name, option in value.items() if name != "path"}
         return Source(_opened(value["path"], folder), **options)
     if isinstance(value, dict):
-        return _by_edge_type({name: _opened(each, folder) for name, each in value.items()})
+        return _with_edge_types({name: _opened(part, folder) for name, part in value.items()})
     return value

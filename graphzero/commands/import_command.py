@@ -34,8 +34,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     direction = parser.add_mutually_exclusive_group()
     text = "store the edges as they are (default: what the dataset says)"
     add_option(direction, "--directed", text, default=None)
-    options = {"dest": "directed", "action": "store_false", "default": None}
-    add_option(direction, "--undirected", "store both ways", **options)
+    add_option(
+        direction,
+        "--undirected",
+        "store both ways",
+        dest="directed",
+        action="store_false",
+        default=None,
+    )
     add_storage_options(parser)
     add_order_options(parser, order="hot", neighbors="in")
 
@@ -48,12 +54,9 @@ def run(args: argparse.Namespace) -> int:
     from graphzero.ingest.options import BuildOptions
 
     started = time.perf_counter()
-    found = find_ogb(args.dir, name=args.name, directed=args.directed, split_type=args.split_type)
-    stored = {"feature_dtype": args.feature_dtype, "edge_ids": args.edge_ids}
-    order = order_options(args)
-    wanted = checked_options(
-        BuildOptions(**{**found, **stored, "neighbors": args.neighbors, **order})
-    )
-    notes = write_dataset(args.out, wanted)
+    options = find_ogb(args.dir, name=args.name, directed=args.directed, split_type=args.split_type)
+    options |= {"feature_dtype": args.feature_dtype, "edge_ids": args.edge_ids}
+    options |= {"neighbors": args.neighbors, **order_options(args)}
+    notes = write_dataset(args.out, checked_options(BuildOptions(**options)))
     print_built(args.out, notes.lines(), started)
     return 0

@@ -25,9 +25,9 @@ from graphzero.ingest.insertion import (
 )
 from graphzero.ingest.merge import Merging, prepare_edges
 from graphzero.ingest.options import BuildOptions
-from graphzero.ingest.rows import Rows
+from graphzero.ingest.rows import NodeReading, Rows
 from graphzero.ingest.sort import Array
-from graphzero.ingest.sources.table import checked_count
+from graphzero.ingest.sources.columns import checked_count
 from graphzero.ingest.writer import DatasetWriter
 from graphzero.store.format import read_header, sealed_file
 from graphzero.store.id_table import BY_ID, TEXT, IdTable, id_table_layout
@@ -124,8 +124,8 @@ def _as_stored(rows: Rows, stored: Rows) -> Rows:
 def _require_alike(source: EdgeTypeInput, sampled_by: SampledBy) -> None:
     """Refuses weights and times that the stored edges lack, and the other way round."""
     edges = source.edges
-    has_weights = edges.has_weights or edges.weight is not None
-    has_times = edges.has_times or edges.time is not None
+    has_weights = edges.source.has_weights or edges.weight is not None
+    has_times = edges.source.has_times or edges.time is not None
     needs_times = sampled_by.time is not None and sampled_by.time_level == "edge"
     for name, needed, has in (
         ("weight", sampled_by.weight is not None, has_weights),
@@ -236,7 +236,8 @@ class Additions:
             stored = dataset_files.open_stored_array(path, table.num_nodes)
             # A table's features become float32, where nothing else is stored.
             dtype = stored.dtype if attribute == "x" else None
-            opened = graph_input.open_node_attribute(value, attribute, dtype, maps_ids=is_mapped)
+            reading = NodeReading(ids=self._ids.get(name))
+            opened = graph_input.open_node_attribute(value, attribute, dtype, reading)
             rows[attribute] = _as_stored(opened, stored)
             if not is_mapped:
                 counts.add(opened.count() - (0 if opened.in_order else table.num_nodes))
@@ -291,8 +292,10 @@ class Additions:
             drop_self_loops=changes.num_self_loops_dropped is not None,
             reverse=changes.reversed,
         )
-        source = graph_input.open_more_edges(edge_type, content, options, sampled_by, merging)
-        if unused := source.edges.summary.unused:  # as a build says it
+        source = graph_input.open_more_edges(
+            edge_type, content, options, sampled_by=sampled_by, merging=merging, ids=self._ids
+        )
+        if unused := source.edges.source.summary.unused:  # as a build says it
             warnings.warn(unused, UserWarning, stacklevel=user_line())
         _require_equal(source.attributes, table.attributes)
         attributes: dict[str, Rows] = {}

@@ -65,16 +65,21 @@ def _map_ids(writer: DatasetWriter, graph: GraphInput) -> tuple[GraphInput, dict
     paths = {name: writer.folder / graph.layout.of_nodes(name, "id_map") for name in graph.nodes}
     files: list[FileWriter] = []
     try:
-        ids = collect_ids(
-            paths, graph_input.id_sources(graph), options.sort_memory, options.progress, files
+        collect_ids(
+            paths,
+            graph.ids,
+            graph_input.id_sources(graph),
+            memory=options.sort_memory,
+            progress=options.progress,
+            staged=files,
         )
     finally:
         entries = {name: writer.add(file) for name, file in zip(paths, files, strict=False)}
     for edge_type in graph.edges:
         for name in dict.fromkeys((edge_type[0], edge_type[2])):
-            note = ids[name].table.described()
+            note = graph.ids[name].table.described()
             options.notes.add(edge_type, f"{name}: {note}" if name else note)
-    return graph_input.with_nodes(graph, ids), entries
+    return graph_input.with_nodes(graph, graph.ids), entries
 
 
 def _read_lists(folder: Path, graph: GraphInput, options: WriteOptions) -> _ReadLists:
@@ -226,7 +231,7 @@ def write_dataset(path: str | os.PathLike[str], wanted: BuildOptions) -> BuildNo
         if wanted.presample is not None:
             wanted.presample.check_types(list(graph.edges) if graph.layout.is_typed else None)
         for edge_type, typed in graph.edges.items():
-            summary = typed.edges.summary
+            summary = typed.edges.source.summary
             options.notes.begin(edge_type, summary, options.neighbors, wanted.directed)
         folder.mkdir(parents=True, exist_ok=True)
         with changing_folder(folder, replaces=True) as change:

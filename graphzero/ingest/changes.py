@@ -19,10 +19,11 @@ from graphzero.ingest.lists import NodeOrder, list_ends
 from graphzero.ingest.merge import MergedEdges
 from graphzero.ingest.options import Progress, WriteOptions
 from graphzero.ingest.row_files import rows_layout
-from graphzero.ingest.rows import Kind, Rows, check_attribute_name, count_classes, open_attribute
+from graphzero.ingest.rows import NodeReading, Rows, count_classes, open_attribute
 from graphzero.ingest.sort import temp_array
 from graphzero.ingest.writer import DatasetWriter, changing_dataset
 from graphzero.store.atomic import require_disk_space
+from graphzero.store.attribute_names import AttributeOf, check_attribute_name
 from graphzero.store.format import Header, as_dtype, read_header
 from graphzero.store.manifest import (
     EDGES,
@@ -189,7 +190,7 @@ class _Change:
         copies = size if size > options.rows_memory // 8 else 0
         require_disk_space(self.writer.folder, size + copies, f"{rows.name} needs")
 
-    def _check_name(self, name: str, of: Kind) -> None:
+    def _check_name(self, name: str, of: AttributeOf) -> None:
         """Refuses a name of an attribute that the others do not allow."""
         check_attribute_name(name, of)
         tables = (self.earlier.edges if of == "node" else self.earlier.nodes).values()
@@ -237,16 +238,8 @@ class _Change:
         if isinstance(path, str | os.PathLike) and os.fspath(path).endswith(".gd"):
             rows, dtype = dataset_files.open_stored_rows(Path(path), order), self.changes.dtype
             return rows if dtype is None else rows.converted(dtype)
-        rows = graph_input.open_node_attribute(
-            value,
-            name,
-            self.changes.dtype,
-            id_column=self.changes.id_column,
-            maps_ids=bool(ids),
-            has_labels=has_labels and name == "x",
-        )
-        if ids is not None:
-            rows = graph_input.mapped_rows(rows, ids)
+        reading = NodeReading(self.changes.id_column, ids, has_labels and name == "x")
+        rows = graph_input.open_node_attribute(value, name, self.changes.dtype, reading)
         if rows.in_order and rows.count() != order.num_nodes:
             raise ValueError(
                 f"{rows.name} has {rows.count()} rows for {order.num_nodes} nodes: every node "

@@ -16,7 +16,7 @@ from graphzero.ingest.id_map import NodeIds
 from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.rows import WITHOUT_LABELS, Rows, as_numbers, round_to, rows_of_array
 from graphzero.ingest.sort import Array, close_with_build
-from graphzero.ingest.sources.table import MAX_NODES, require_whole
+from graphzero.ingest.sources.columns import MAX_NODES, require_whole
 from graphzero.store.format import (
     DTYPES,
     FLAG_DIRECTED,

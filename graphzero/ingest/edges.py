@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from graphzero.ingest.options import FOR_EDGES, Progress, ReadSummary, Source, as_source
-from graphzero.ingest.rows import Rows, as_numbers, check_attribute_name, column_rows
+from graphzero.ingest.options import Column as ColumnName
+from graphzero.ingest.rows import Replacement, Rows, as_numbers, column_rows
 from graphzero.ingest.sort import TempColumn
 from graphzero.ingest.sources.arrays import (
     is_tensor,
@@ -25,55 +25,58 @@ from graphzero.ingest.sources.arrays import (
     open_id_array,
 )
 from graphzero.ingest.sources.arrow_table import open_chunks
-from graphzero.ingest.sources.sparse_matrix import SparseMatrix
-from graphzero.ingest.sources.table import (
+from graphzero.ingest.sources.columns import (
     IDS,
     TIMES,
     WEIGHTS,
+    Array,
     ArrayTable,
     Column,
+    DType,
+    NodeLookup,
     Table,
     checked,
-    column_index,
-    columns_of,
     find_ends,
-    find_known,
+    find_names,
     id_column,
     is_chunks,
     is_source_name,
     is_target_name,
-    label_of,
 )
-from graphzero.ingest.sources.tables import commented_names, is_table, open_table
+from graphzero.ingest.sources.sparse_matrix import SparseMatrix
+from graphzero.ingest.sources.tables import is_table, open_table
+from graphzero.ingest.sources.text_table import HeaderRule
+from graphzero.store.attribute_names import check_attribute_name
 from graphzero.store.format import id_dtype
+from graphzero.store.manifest import EDGE_TIME, EDGE_WEIGHT
 
-Array = npt.NDArray[Any]
 Read = Callable[[int, int], Array]
 _WEIGHT, _TIME = "weight", "timestamp"
+_WEIGHT_DTYPE, _TIME_DTYPE = np.dtype("<f4"), np.dtype("<i8")
+# What takes the ids of sources, and of targets, to nodes.
+EndIds = tuple[NodeLookup, NodeLookup]
 _MAX_CHUNK_RECORDS = 1 << 20
 _CHUNK = 1 << 16
 
 # Columns
 
 
-def _ends(table: Table, src: str | int | None, dst: str | int | None) -> tuple[int, int]:
+def _find_ends(table: Table, src: ColumnName | None, dst: ColumnName | None) -> tuple[int, int]:
     """Positions of the sources and the targets."""
     names, width, name = table.names, table.width, table.name
-    ends = {"src": src, "dst": dst}
-    found = [
-        column_index(at, names, width, end, name) for end, at in ends.items() if at is not None
-    ]
-    if len(found) == 1 and width == 2:
-        other, known = 1 - found[0], WEIGHTS | TIMES | IDS
+    options = {"src": src, "dst": dst}
+    ends = [table.index_of(column, end) for end, column in options.items() if column is not None]
+    if len(ends) == 1 and width == 2:
+        other, unfit = 1 - ends[0], WEIGHTS | TIMES | IDS
         is_wrong = is_source_name if dst is None else is_target_name
-        if names is None or not (is_wrong(names[other]) or find_known([names[other]], known)):
-            found.insert(src is not None, other)
-    if len(found) == 1:
+        if names is None or not (is_wrong(names[other]) or find_names([names[other]], unfit)):
+            ends.insert(src is not None, other)
+    if len(ends) == 1:
         raise ValueError(
-            f"{name} has {columns_of(table)}: give both src= and dst=, by name or position from 0"
+            f"{name} has {table.described}: give both src= and dst=, by name or position from 0"
         )
-    if found:
-        return found[0], found[1]
+    if ends:
+        return ends[0], ends[1]
     if width < 2:
         raise ValueError(
             f"{name} has one column: an edge list needs a source and a target "
@@ -87,7 +90,7 @@ def _ends(table: Table, src: str | int | None, dst: str | int | None) -> tuple[i
             f"src=0, dst=1 (and weight=, timestamp= and edge_attrs= for others), or header=True "
             f"if its first line has the names"
         )
-    comment = commented_names(table)
+    comment = table.commented_names
     if comment is not None and is_target_name(comment[0]) and is_source_name(comment[1]):
         raise ValueError(
             f"{name} has no header, but a comment that names the columns {', '.join(comment)}: "
@@ -96,24 +99,27 @@ def _ends(table: Table, src: str | int | None, dst: str | int | None) -> tuple[i
     return 0, 1
 
 
-def _optional(
-    table: Table, spec: Any, role: str, known: frozenset[str], taken: Collection[int]
+def _find_optional(
+    table: Table,
+    wanted: ColumnName | None,
+    role: str,
+    names_of_role: frozenset[str],
+    taken: Collection[int],
 ) -> int | None:
     """Position of the weight or timestamp column, None without one."""
-    names = table.names
-    if spec is not None:
-        return column_index(spec, names, table.width, role, table.name)
-    found = [index for index in find_known(names or (), known) if index not in taken]
-    if len(found) > 1:
-        several = " and ".join(repr(label_of(names, index)) for index in found)
+    if wanted is not None:
+        return table.index_of(wanted, role)
+    named = [index for index in table.columns_named(names_of_role) if index not in taken]
+    if len(named) > 1:
+        several = " and ".join(repr(table.label(index)) for index in named)
         raise ValueError(
-            f"{table.name} has {columns_of(table)}, of which {several} may each be the {role}: "
+            f"{table.name} has {table.described}, of which {several} may each be the {role}: "
             f"name one with {role}=, or ignore them with {role}=False"
         )
-    return found[0] if found else None
+    return named[0] if named else None
 
 
-def _attribute_columns(edge_attrs: Any, table: Table) -> dict[str, int]:
+def _attribute_columns(edge_attrs: object, table: Table) -> dict[str, int]:
     """Positions of the columns that become attributes, by name of the attribute."""
     if edge_attrs is None:
         return {}
@@ -121,17 +127,19 @@ def _attribute_columns(edge_attrs: Any, table: Table) -> dict[str, int]:
         edge_attrs = [edge_attrs]
     if not isinstance(edge_attrs, Collection):
         raise ValueError(f"edge_attrs={edge_attrs!r} must be a list of columns, or a dictionary")
-    columns = edge_attrs if isinstance(edge_attrs, Mapping) else {one: one for one in edge_attrs}
-    found: dict[str, int] = {}
+    columns = edge_attrs
+    if not isinstance(columns, Mapping):
+        columns = {name: name for name in edge_attrs}
+    indices: dict[str, int] = {}
     for name, column in columns.items():
-        found[name] = column_index(column, table.names, table.width, "edge_attrs", table.name)
+        indices[name] = table.index_of(column, "edge_attrs")
         try:
             check_attribute_name(name, "edge")
         except ValueError as error:
             raise ValueError(
                 f"{table.name}: {error}, such as edge_attrs={{'another': {name!r}}}"
             ) from None
-    return found
+    return indices
 
 
 def _summary(
@@ -144,30 +152,31 @@ def _summary(
     names = table.names
     used = [*(column.index for column in read.values()), *attributes.values()]
     rest = [index for index in range(table.width) if index not in used]
-    shown = [f"{role}={_place(names, column.index)}" for role, column in read.items()]
+    shown = [f"{role}={_name_or_position(names, column.index)}" for role, column in read.items()]
     if attributes:
         shown.append(f"edge_attrs={','.join(attributes)}")
     clauses = [f"read {', '.join(shown)}"]
     if rest:
-        clauses.append(f"ignored {', '.join(label_of(names, index) for index in rest)}")
+        clauses.append(f"ignored {', '.join(map(table.label, rest))}")
     unasked = [index for index in rest if index not in unneeded]
     if not unasked:
         return ReadSummary(tuple(clauses))
-    example: Any = [_place(names, index) for index in unasked]
+    columns = [_name_or_position(names, index) for index in unasked]
+    example: object = columns
     try:
-        for column in example:
+        for column in columns:
             check_attribute_name(column, "edge")
     except ValueError:
-        example = {f"attribute_{i}": column for i, column in enumerate(example)}
+        example = {f"attribute_{i}": column for i, column in enumerate(columns)}
     return ReadSummary(
         tuple(clauses),
         f"{table.name} has columns that are not used: "
-        f"{', '.join(label_of(names, index) for index in unasked)}; edge_attrs={example!r} stores "
+        f"{', '.join(map(table.label, unasked))}; edge_attrs={example!r} stores "
         f"them with the edges, edge_attrs=[] says that they are not needed",
     )
 
 
-def _place(names: Sequence[str] | None, index: int) -> str | int:
+def _name_or_position(names: Sequence[str] | None, index: int) -> str | int:
     """The name of a column, or its position where that says more."""
     if names is None or not names[index].strip() or list(names).count(names[index]) > 1:
         return index
@@ -178,8 +187,8 @@ def _place(names: Sequence[str] | None, index: int) -> str | int:
 
 
 @dataclass(frozen=True)
-class EdgeInput:
-    """An edge list that is ready to be read.
+class EdgeColumns:
+    """A table, and which of its columns are edges.
 
     Attributes
     ----------
@@ -187,31 +196,20 @@ class EdgeInput:
     columns : tuple of Column
         Source and target; then weight and timestamp, where the table has them.
     summary : ReadSummary
-    directed : bool
-    incoming : bool
-        Whether edges are stored in the lists of their targets.
-    with_edge_ids : bool
     shape : (int, int) or None
         Of a matrix: the numbers of its rows and columns.
     ends : (str, str) or None
         The names of the columns of source and target, unless the user has chosen these.
     attributes : dict of str to Rows
-        Columns that are attributes of the edges.
-    weight, time : (str, Rows) or None
-        An attribute that is the weight or the time of each edge, with its name.
+        Of the edges: those that stand beside the table, and columns of it.
     """
 
     table: Table
     columns: tuple[Column, ...]
     summary: ReadSummary
-    directed: bool = True
-    incoming: bool = False
-    with_edge_ids: bool = False
     shape: tuple[int, int] | None = None
     ends: tuple[str, str] | None = None
     attributes: Mapping[str, Rows] = field(default_factory=dict)
-    weight: tuple[str, Rows] | None = None
-    time: tuple[str, Rows] | None = None
 
     @property
     def has_weights(self) -> bool:
@@ -223,6 +221,11 @@ class EdgeInput:
         """Whether times come from a column of the table."""
         return any(column.label == _TIME for column in self.columns)
 
+    @property
+    def sampling_names(self) -> list[str]:
+        """What weights and times that are columns of the table are called."""
+        return [EDGE_WEIGHT] * self.has_weights + [EDGE_TIME] * self.has_times
+
     def count_of(self, end: int) -> tuple[int, str]:
         """The number of sources (end 0) or targets of a matrix, and how it is known."""
         assert self.shape is not None
@@ -230,66 +233,88 @@ class EdgeInput:
         return self.shape[end], f"{self.table.name} is a matrix {what}"
 
 
+@dataclass(frozen=True)
+class EdgeInput:
+    """An edge list that is ready to be read.
+
+    Attributes
+    ----------
+    source : EdgeColumns
+    directed : bool
+    incoming : bool
+        Whether edges are stored in the lists of their targets.
+    with_edge_ids : bool
+    weight, time : (str, Rows) or None
+        An attribute that is the weight or the time of each edge, with its name.
+    """
+
+    source: EdgeColumns
+    directed: bool = True
+    incoming: bool = False
+    with_edge_ids: bool = False
+    weight: tuple[str, Rows] | None = None
+    time: tuple[str, Rows] | None = None
+
+
 def edges_of_table(
     table: Table,
-    *,
-    src: str | int | None = None,
-    dst: str | int | None = None,
-    weight: Any = None,
-    timestamp: Any = None,
-    edge_attrs: Any = None,
-) -> EdgeInput:
-    """An edge list from the columns that options name, or else the names in the header.
+    source: Source,
+    ids: EndIds | None = None,
+    shape: tuple[int, int] | None = None,
+) -> EdgeColumns:
+    """An edge list from the columns that a source names, or else the names in the header.
 
-    The options are those of `graphzero.build`.
+    `ids` take the ids of sources and of targets to nodes, where they are mapped; `shape` is that
+    of a matrix.
 
     Raises
     ------
     ValueError
         If a column is missing or named twice, or the names do not say what the columns are.
     """
-    source, target = _ends(table, src, dst)
-    attributes = _attribute_columns(edge_attrs, table)
-    columns = {"src": id_column(source, "source id"), "dst": id_column(target, "target id")}
-    used = [source, target, *attributes.values()]
-    unneeded: list[int] = [] if edge_attrs is None else list(range(table.width))
-    optional = [(_WEIGHT, weight, WEIGHTS, "<f4"), (_TIME, timestamp, TIMES, "<i8")]
+    start, end = _find_ends(table, source.src, source.dst)
+    attributes = _attribute_columns(source.edge_attrs, table)
+    used = [start, end, *attributes.values()]
+    unneeded: list[int] = [] if source.edge_attrs is None else list(range(table.width))
+    optional: dict[str, Column] = {}
+    roles: list[tuple[str, Any, frozenset[str], DType]] = [
+        (_WEIGHT, source.weight, WEIGHTS, _WEIGHT_DTYPE),
+        (_TIME, source.timestamp, TIMES, _TIME_DTYPE),
+    ]
     # What is named is nothing else; of two that are not named, the weight comes first.
-    for role, spec, known, dtype in sorted(optional, key=lambda one: one[1] is None):
-        if spec is False:
-            unneeded += find_known(table.names or (), known)
-        elif (at := _optional(table, spec, role, known, used)) is not None:
+    for role, option, names_of_role, dtype in sorted(roles, key=lambda role: role[1] is None):
+        if option is False:
+            unneeded += table.columns_named(names_of_role)
+        elif (at := _find_optional(table, option, role, names_of_role, used)) is not None:
             used.append(at)
             hint = f"; {role}=False ignores the column, and edge_attrs= stores it as it is"
-            columns[role] = Column(at, role, np.dtype(dtype), hint=hint)
+            optional[role] = Column(at, role, dtype, hint=hint)
     twice = [index for index in used if used.count(index) > 1]
     if twice:
         raise ValueError(
             f"{table.name}: src, dst, weight, timestamp and edge_attrs name one column twice: "
-            f"{label_of(table.names, twice[0])}; give both src= and dst=, and other columns"
+            f"{table.label(twice[0])}; give both src= and dst=, and other columns"
         )
-    columns = {role: columns[role] for role in ("src", "dst", _WEIGHT, _TIME) if role in columns}
-    names = table.names if src is None and dst is None else None
-    return EdgeInput(
+    of_start, of_end = ids or (None, None)
+    columns = {
+        "src": id_column(start, "source id", of_start),
+        "dst": id_column(end, "target id", of_end),
+    }
+    columns |= {role: optional[role] for role in (_WEIGHT, _TIME) if role in optional}
+    names = table.names if source.src is None and source.dst is None else None
+    return EdgeColumns(
         table,
         tuple(columns.values()),
         _summary(table, columns, attributes, unneeded),
-        ends=None if names is None else (names[source], names[target]),
-        attributes={n: column_rows(table, index, n) for n, index in attributes.items()},
+        shape=shape,
+        ends=None if names is None else (names[start], names[end]),
+        attributes={name: column_rows(table, at, name) for name, at in attributes.items()},
     )
 
 
-def _from_array(
-    array: Any,
-    name: str,
-    src: str | int | None,
-    dst: str | int | None,
-    weight: Any,
-    timestamp: Any,
-    *,
-    is_edge_index: bool,
-    text_ids: bool,
-) -> EdgeInput:
+def _edges_of_array(
+    array: Array, name: str, source: Source, ids: EndIds | None, *, is_edge_index: bool
+) -> EdgeColumns:
     if array.shape == (2, 2) and not is_edge_index:
         raise ValueError(
             f"{name} has shape (2, 2), which may be (2, E) or (E, 2): give "
@@ -303,75 +328,82 @@ def _from_array(
             f"{name} has shape {array.shape}: an edge list is (E, 2) or (2, E), and more of edges "
             f"goes beside it, as in {{'edge_index': ..., 'weight': ...}}"
         )
-    if array.dtype.kind not in ("iuUO" if text_ids else "iu"):
+    if array.dtype.kind not in ("iu" if ids is None else "iuUO"):
         raise ValueError(
             f"{name} has dtype {array.dtype}: node ids must be integers; where these are whole "
             f"numbers, convert them with edges.astype(numpy.int64)"
         )
-    found, arrays = edges_of_table(ArrayTable(name, [*array.T]), src=src, dst=dst), [*array.T]
-    columns = list(found.columns)
-    for role, value, known, dtype in (
-        (_WEIGHT, weight, "edge_weight", "<f4"),
-        (_TIME, timestamp, "edge_time", "<i8"),
+    arrays = [*array.T]
+    ends = replace(source, weight=False, timestamp=False)
+    pairs = edges_of_table(ArrayTable(name, [*arrays]), ends, ids)
+    columns = [*pairs.columns]
+    for role, option, array_name, dtype in (
+        (_WEIGHT, source.weight, "edge_weight", _WEIGHT_DTYPE),
+        (_TIME, source.timestamp, "edge_time", _TIME_DTYPE),
     ):
-        if value is not None and value is not False:
-            values = open_array(value, role, known_names(known))
+        if option is not None and option is not False:
+            values = open_array(option, role, known_names(array_name))
             if values.shape != (len(array),):
                 raise ValueError(f"{role} has shape {values.shape} for {len(array)} edges")
-            columns.append(Column(len(columns), role, np.dtype(dtype)))
+            columns.append(Column(len(arrays), role, dtype))
             arrays.append(values)
-    return replace(found, table=ArrayTable(name, arrays), columns=tuple(columns))
+    return replace(pairs, table=ArrayTable(name, arrays), columns=tuple(columns))
+
+
+def _edges_of_matrix(matrix: SparseMatrix, source: Source) -> EdgeColumns:
+    """The entries of a matrix, whose columns the user may still say otherwise."""
+    usual = Source(None, src=0, dst=1, weight=2 if len(matrix.columns) > 2 else None, edge_attrs=[])
+    table = ArrayTable(matrix.name, matrix.columns, of="entry")
+    return edges_of_table(table, source.completed_by(usual), shape=matrix.shape)
 
 
 def open_edges(
     edges: Any,
     *,
+    defaults: Source | None = None,
     is_edge_index: bool = False,
-    text_ids: bool = False,
-    **options: Any,
-) -> EdgeInput:
+    ids: EndIds | None = None,
+) -> EdgeColumns:
     """An edge list from a path, an array, an iterator or a `Source`.
 
     Parameters
     ----------
     edges : object
+    defaults : Source, optional
+        Has the options for edges that hold where a `Source` of the edges does not have them.
     is_edge_index : bool
         Whether an array of shape (2, 2) has the sources first, as tensors have.
-    text_ids : bool
-        Whether ids may be texts, and any integers.
-    **options
-        Those of `Source` for edges; they do not hold where the `Source` has them.
+    ids : pair of NodeLookup, optional
+        Take ids of sources and of targets, any integers or texts, to nodes.
     """
     source = as_source(edges)
-    own = source.options()
-    source = replace(source, **{name: v for name, v in options.items() if name not in own})
     with_columns = is_table(source.value)
     if isinstance(edges, Source):
         edges.check_options(FOR_EDGES, "the edge list", is_table=with_columns)
-    columns = {name: getattr(source, name) for name in ("src", "dst", "weight", "timestamp")}
+    if defaults is not None:
+        source = source.completed_by(defaults)
     value = source.value
-    once = not text_ids and not source.edge_attrs
     if with_columns or is_chunks(value):
-        table: Table = (
-            open_table(source, strict=True, of="edge", text_ids=text_ids, once=once)
-            if with_columns
-            else open_chunks("edges", value, once=once, is_edge_index=is_edge_index)
-        )
-        return edges_of_table(table, edge_attrs=source.edge_attrs, **columns)
+        once = ids is None and not source.edge_attrs
+        table: Table
+        if with_columns:
+            rule = HeaderRule(only_texts=True, text_ids=ids is not None)
+            table = open_table(source, rule, of="edge", once=once)
+        else:
+            table = open_chunks("edges", value, once=once, is_edge_index=is_edge_index)
+        return edges_of_table(table, source, ids)
     name = fspath(value) if isinstance(value, str | PathLike) else "edges"
     if source.edge_attrs:
         raise ValueError(
             f"edge_attrs= names columns of a table, and {name} is an array: give attributes as "
             f"edges={{'edge_index': ..., 'amount': ...}}"
         )
-    open_ids = open_id_array if text_ids else open_edge_array
-    array = open_ids(value, name, known_names("edge_index"))
-    if not isinstance(array, SparseMatrix):
-        is_pyg = is_edge_index or is_tensor(value)
-        return _from_array(array, name, **columns, is_edge_index=is_pyg, text_ids=text_ids)
-    usual = zip(("src", "dst", "weight"), range(array.width), strict=False)
-    columns |= {role: at for role, at in usual if columns[role] is None}
-    return replace(edges_of_table(array, edge_attrs=[], **columns), shape=array.shape)
+    open_ends = open_edge_array if ids is None else open_id_array
+    array = open_ends(value, name, known_names("edge_index"))
+    if isinstance(array, SparseMatrix):
+        return _edges_of_matrix(array, source)
+    is_pyg = is_edge_index or is_tensor(value)
+    return _edges_of_array(array, name, source, ids, is_edge_index=is_pyg)
 
 
 # Reading
@@ -381,7 +413,7 @@ def open_edges(
 class ReadColumn:
     """One value of every edge, which a function reads, from one position to another."""
 
-    dtype: np.dtype[Any]
+    dtype: DType
     count: int
     read: Read
 
@@ -431,7 +463,7 @@ class EdgeList:
     removed : (R,) uint64 or None
         Records that are not stored, ascending.
     replaced : mapping of str to object
-        By column: ``into(values, begin)`` gives the values of merged edges.
+        By column: the values of merged edges.
     """
 
     columns: Mapping[str, EdgeColumn]
@@ -441,9 +473,9 @@ class EdgeList:
     incoming: bool
     with_edge_ids: bool
     num_user_edges: int | None = None
-    node_times: npt.NDArray[Any] | None = None
-    removed: npt.NDArray[Any] | None = None
-    replaced: Mapping[str, Any] = field(default_factory=dict)
+    node_times: Array | None = None
+    removed: Array | None = None
+    replaced: Mapping[str, Replacement] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return self.num_records - (0 if self.removed is None else len(self.removed))
@@ -483,7 +515,7 @@ class EdgeList:
         not stored.
         """
         end = min(end, self.num_records)
-        found = []
+        arrays = []
         for name in names:
             if name in self.columns or name not in ("record", "position"):
                 values = self.columns[name].read(begin, end)
@@ -491,11 +523,11 @@ class EdgeList:
                 values = np.arange(begin, end, dtype=id_dtype(self.num_input_edges))
             if name in self.replaced:
                 values = self.replaced[name].into(values, begin)
-            found.append(values)
+            arrays.append(values)
         if self.removed is None:
-            return found
+            return arrays
         _, gone = span_of(self.removed, begin, end)
-        return [np.delete(array, gone) for array in found] if len(gone) else found
+        return [np.delete(array, gone) for array in arrays] if len(gone) else arrays
 
     def occurrences(self, max_edges: int) -> Iterator[Array]:
         """Every id as often as it occurs in the neighbour lists, in pieces."""
@@ -538,7 +570,7 @@ def _check_weights(weights: Array, column: Column, table: Table, record: int) ->
 
 
 def _read_attribute(
-    of_edges: tuple[str, Rows], edges: EdgeInput, stored: TempColumn, count: int
+    of_edges: tuple[str, Rows], table: Table, stored: TempColumn, count: int
 ) -> None:
     """Reads an attribute that is the weight or the time of each edge."""
     name, rows = of_edges
@@ -548,9 +580,9 @@ def _read_attribute(
     record = 0
     for _, chunk in rows.chunks(_CHUNK):
         if record + len(chunk) <= count:
-            values = checked(as_numbers(chunk[:, 0]), column, edges.table, record)
+            values = checked(as_numbers(chunk[:, 0]), column, table, record)
             if is_weight:
-                _check_weights(values, column, edges.table, record)
+                _check_weights(values, column, table, record)
             stored.append(values)
         record += len(chunk)
     if record != count:
@@ -585,15 +617,18 @@ def read_edges(
     OSError
         If the file cannot be read, or the disk is full.
     """
-    table, columns = edges.table, edges.columns
-    names = ["source", "target"] + ["weight"] * edges.has_weights + ["time"] * edges.has_times
-    dtypes = dict(zip(names, (column.dtype for column in columns), strict=True))
-    attributes = (("weight", edges.weight, "<f4"), ("time", edges.time, "<i8"))
-    dtypes |= {name: np.dtype(dtype) for name, one, dtype in attributes if one is not None}
+    source, table, columns = edges.source, edges.source.table, edges.source.columns
+    names = ["source", "target"] + ["weight"] * source.has_weights + ["time"] * source.has_times
+    dtypes = {name: column.dtype for name, column in zip(names, columns, strict=True)}
+    attributes = {"weight": edges.weight, "time": edges.time}
+    if edges.weight is not None:
+        dtypes["weight"] = _WEIGHT_DTYPE
+    if edges.time is not None:
+        dtypes["time"] = _TIME_DTYPE
     edge_bytes = sum(dtype.itemsize for dtype in dtypes.values())
     max_records = max(1024, min(_MAX_CHUNK_RECORDS, memory // (4 * edge_bytes)))
     record, num_loops, max_ids = 0, 0, [-1, -1]
-    stored: dict[str, Any] = {
+    stored: dict[str, TempColumn] = {
         name: TempColumn(folder, dtype, memory * dtype.itemsize // edge_bytes)
         for name, dtype in dtypes.items()
     }
@@ -604,16 +639,16 @@ def read_edges(
             for end, bound in enumerate(bounds):
                 _check_bound(chunk[end], bound, columns[end], table, record)
                 max_ids[end] = max(max_ids[end], int(chunk[end].max()))
-            if edges.has_weights:
+            if source.has_weights:
                 _check_weights(chunk[2], columns[2], table, record)
             for name, values in zip(names, chunk, strict=True):
                 stored[name].append(values)
             num_loops += int(np.count_nonzero(chunk[0] == chunk[1]))
             record += len(chunk[0])
             advance(len(chunk[0]))
-    for name, attribute, _ in attributes:
+    for name, attribute in attributes.items():
         if attribute is not None:
-            _read_attribute(attribute, edges, stored[name], record)
+            _read_attribute(attribute, table, stored[name], record)
     return EdgeList(
         stored,
         num_loops=num_loops,

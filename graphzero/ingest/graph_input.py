@@ -10,27 +10,25 @@ import re
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from graphzero.errors import FormatError, user_line
-from graphzero.ingest.edges import EdgeInput, EdgeList, IdBound, open_edges
-from graphzero.ingest.id_map import MappedTable, NodeIds, split_nodes
+from graphzero.ingest.edges import EdgeColumns, EdgeInput, EdgeList, IdBound, open_edges
+from graphzero.ingest.id_map import IdColumns, NodeIds, split_nodes
 from graphzero.ingest.link_split import LinkSplit, link_splits
 from graphzero.ingest.merge import Merging, check_attributes, merge_options
-from graphzero.ingest.options import FOR_EDGES, BuildOptions, Source
-from graphzero.ingest.rows import Rows, check_attribute_name, open_attribute
-from graphzero.ingest.sources.table import (
+from graphzero.ingest.options import BuildOptions, Source
+from graphzero.ingest.rows import NodeReading, Rows, open_attribute
+from graphzero.ingest.sources.columns import (
     MAX_NODES,
-    Column,
-    Table,
+    DType,
     checked_count,
     is_scipy,
     say_direction,
 )
 from graphzero.ingest.sources.tables import is_table
+from graphzero.store.attribute_names import check_attribute_name
 from graphzero.store.format import as_dtype, dtype_name
 from graphzero.store.manifest import (
     EDGE_TIME,
@@ -42,7 +40,10 @@ from graphzero.store.manifest import (
     SampledBy,
 )
 
+# What a user gives, by name.
+Values = dict[str, Any]
 _ERRORS = (FormatError, ValueError, IndexError, TypeError)
+_Type = TypeVar("_Type", str, EdgeType)
 _SPLIT_NAME = re.compile(r"[A-Za-z0-9_-]+")
 # So many nodes take 32 MiB, and no more is lost whatever the ids are.
 ALWAYS_NODES = 1 << 22
@@ -55,7 +56,7 @@ class NodeInput:
     """The nodes of one type."""
 
     attributes: dict[str, Rows]
-    splits: dict[str, Any]
+    splits: Values
     num_nodes: int | None
 
 
@@ -65,7 +66,7 @@ class EdgeTypeInput:
 
     edges: EdgeInput
     attributes: dict[str, Rows]
-    splits: dict[str, Any]
+    splits: Values
     sampled_by: SampledBy
     merging: Merging
     link_split: LinkSplit | None = None
@@ -73,10 +74,11 @@ class EdgeTypeInput:
 
 @dataclass(frozen=True)
 class GraphInput:
-    """All nodes and edges, by type."""
+    """All nodes and edges, by type; and what takes the user's ids to nodes, if they are mapped."""
 
     nodes: dict[str, NodeInput]
     edges: dict[EdgeType, EdgeTypeInput]
+    ids: dict[str, NodeIds] = field(default_factory=dict)
 
     @property
     def layout(self) -> Layout:
@@ -85,9 +87,13 @@ class GraphInput:
 
     def ends(self, edge_type: EdgeType) -> tuple[str, str]:
         """The node types of the first and the second column of an edge list."""
-        source, _, target = edge_type
-        is_reversed = self.edges[edge_type].merging.reverse
-        return (target, source) if is_reversed else (source, target)
+        return _end_types(edge_type, self.edges[edge_type].merging)
+
+
+def _end_types(edge_type: EdgeType, merging: Merging) -> tuple[str, str]:
+    """The node types of the first and the second column of an edge list."""
+    source, _, target = edge_type
+    return (target, source) if merging.reverse else (source, target)
 
 
 @contextmanager
@@ -103,7 +109,7 @@ def naming(what: str | EdgeType) -> Iterator[None]:
         raise kind(f"{label}: {error}") from error
 
 
-def check_split_name(name: Any) -> None:
+def check_split_name(name: object) -> None:
     """Raises a ValueError for a name that a split cannot have."""
     if not isinstance(name, str) or not _SPLIT_NAME.fullmatch(name):
         raise ValueError(f"split name {name!r} has other characters than A-Z a-z 0-9 _ -")
@@ -133,35 +139,40 @@ def open_graph_input(options: BuildOptions) -> GraphInput:
     for name in (*(options.splits or ()), *(options.edge_splits or ())):
         check_split_name(name)
     wanted = merge_options(edge_types, options.coalesce, options.drop_self_loops, options.reverse)
+    ids = {name: NodeIds() for name in node_types} if options.maps_ids else {}
     nodes: dict[str, NodeInput] = {}
     for name, content in node_types.items():
         with naming(name):
-            nodes[name] = _open_nodes(name, content, splits[name], options)
-    opened: dict[EdgeType, tuple[EdgeInput, dict[str, Rows]]] = {}
+            nodes[name] = _open_nodes(name, content, splits[name], options, ids.get(name))
+    opened: dict[EdgeType, EdgeColumns] = {}
     for edge_type, content in edge_types.items():
         with naming(edge_type):
-            opened[edge_type] = _open_edges(content, options)
+            opened[edge_type] = _open_edges(edge_type, content, options, wanted[edge_type], ids)
     _check_options(options, nodes)
-    names = _names(options.weight_attrs), _names(options.time_attrs)
-    _check_names(*names, nodes, opened)
+    weights, times = _option_names(options.weight_attrs), _option_names(options.time_attrs)
+    _check_sampling_names(weights, times, nodes, opened)
     edges: dict[EdgeType, EdgeTypeInput] = {}
-    for edge_type, (source, rows) in opened.items():
-        _warn_of_ends(edge_type, source, wanted[edge_type].reverse)
+    for edge_type, edge_columns in opened.items():
+        merging = wanted[edge_type]
+        _warn_of_ends(edge_type, edge_columns, merging.reverse)
         with naming(edge_type):
             neighbors = nodes[edge_type[0] if options.neighbors != "out" else edge_type[2]]
-            sampled_by = _sampled_by(source, rows, neighbors.attributes, *names)
-            one = _edges_of_type(
-                source, rows, edge_splits[edge_type], sampled_by, wanted[edge_type]
+            sampled_by = _sampling_attributes(edge_columns, neighbors.attributes, weights, times)
+            edges[edge_type] = _edges_of_type(
+                edge_columns,
+                options,
+                sampled_by,
+                merging,
+                splits=edge_splits[edge_type],
+                link_split=link.get(edge_type),
             )
-            edges[edge_type] = replace(one, link_split=link.get(edge_type))
-    check_attributes(
-        wanted.values(), {n for one in edges.values() for n in one.merging.aggregations}
-    )
-    return GraphInput(nodes, edges)
+    merged_names = {name for of_type in edges.values() for name in of_type.merging.aggregations}
+    check_attributes(wanted.values(), merged_names)
+    return GraphInput(nodes, edges, ids)
 
 
 # Nodes and edges by type, and their splits
-ByType = tuple[dict[str, Any], dict[EdgeType, Any], dict[str, Any], dict[EdgeType, Any]]
+ByType = tuple[Values, dict[EdgeType, Any], dict[str, Values], dict[EdgeType, Values]]
 
 
 def _untyped(options: BuildOptions) -> ByType:
@@ -202,7 +213,7 @@ def _typed(options: BuildOptions) -> ByType:
     )
 
 
-def _check_edge_type(key: Any, nodes: Mapping[Any, Any]) -> None:
+def _check_edge_type(key: object, nodes: Mapping[str, object]) -> None:
     if not isinstance(key, tuple) or len(key) != 3:
         raise ValueError(
             f"edges= has the key {key!r}: an edge type is (source type, relation, target type)"
@@ -219,25 +230,31 @@ def _check_edge_type(key: Any, nodes: Mapping[Any, Any]) -> None:
             )
 
 
-def _by_type(splits: Any, option: str, types: Mapping[Any, Any]) -> dict[Any, dict[str, Any]]:
+def _by_type(
+    splits: Mapping[str, Any] | None, option: str, types: Mapping[_Type, object]
+) -> dict[_Type, Values]:
     """From {split: {type: value}} to {type: {split: value}}."""
-    found: dict[Any, dict[str, Any]] = {key: {} for key in types}
+    splits_of: dict[_Type, Values] = {key: {} for key in types}
     for name, by_type in dict(splits or {}).items():
-        if not isinstance(by_type, Mapping) or not by_type.keys() <= found.keys():
+        if not isinstance(by_type, Mapping) or not by_type.keys() <= splits_of.keys():
             raise ValueError(
                 f"{option}[{name!r}] of a typed graph must be a dict by type, of "
                 f"{', '.join(map(repr, types))}, and is {by_type!r:.200}"
             )
         for key, value in by_type.items():
-            found[key][name] = value
-    return found
+            splits_of[key][name] = value
+    return splits_of
 
 
 # Attributes
 
 
 def _open_nodes(
-    name: str, content: Any, splits: dict[str, Any], options: BuildOptions
+    name: str,
+    content: object,
+    splits: Values,
+    options: BuildOptions,
+    ids: NodeIds | None,
 ) -> NodeInput:
     if not isinstance(content, Mapping):
         raise ValueError(
@@ -245,37 +262,36 @@ def _open_nodes(
             f"nodes={{{name!r}: {{'x': ...}}}}"
         )
     count = content.get("num_nodes")
-    if count is not None and options.maps_ids:
+    if count is not None and ids is not None:
         raise ValueError(
             f"num_nodes={count} is for ids='dense': with ids='map' the nodes are those that edges "
             f"and attributes name; leave num_nodes out"
         )
     labels = {"x": "features", "y": "labels"} if name == NODES else {}
     dtype = None if options.feature_dtype is None else as_dtype(options.feature_dtype)
-    found: dict[str, Rows] = {}
+    attributes: dict[str, Rows] = {}
     for attribute, value in content.items():
         if attribute == "num_nodes" or value is None:
             continue
-        found[attribute] = open_node_attribute(
-            value,
-            attribute,
-            dtype if attribute == "x" else None,
-            label=labels.get(attribute, ""),
-            id_column=options.id_column,
-            maps_ids=options.maps_ids,
-            has_labels=attribute == "x" and content.get("y") is not None,
+        is_x = attribute == "x"
+        has_labels = is_x and content.get("y") is not None
+        reading = NodeReading(options.id_column, ids, has_labels)
+        label = labels.get(attribute, "")
+        attributes[attribute] = open_node_attribute(
+            value, attribute, dtype if is_x else None, reading, label
         )
-    if "x" in found and "y" in found:
-        _check_labels(content, found["x"], found["y"])
-    return NodeInput(found, splits, None if count is None else checked_count(count))
+    if "x" in attributes and "y" in attributes:
+        _check_labels(content, attributes["x"], attributes["y"])
+    return NodeInput(attributes, splits, None if count is None else checked_count(count))
 
 
 def _check_labels(content: Mapping[str, Any], features: Rows, labels: Rows) -> None:
     """Refuses labels among the features: a model would read them instead of learning them."""
-    one, other = (getattr(content[name], "value", content[name]) for name in ("x", "y"))
-    are_paths = isinstance(one, str | os.PathLike) and isinstance(other, str | os.PathLike)
-    is_same = os.fspath(one) == os.fspath(other) if are_paths else one is other
-    if is_same and is_table(one) and labels.columns <= features.columns:
+    x, y = (getattr(content[name], "value", content[name]) for name in ("x", "y"))
+    are_paths = isinstance(x, str | os.PathLike) and isinstance(y, str | os.PathLike)
+    is_same = os.fspath(x) == os.fspath(y) if are_paths else x is y
+    of_x = {column.index for column in features.values}
+    if is_same and is_table(x) and {column.index for column in labels.values} <= of_x:
         raise ValueError(
             f"{labels.name}: the columns of the labels are among those of the features. Name both: "
             f"features=gz.Source(..., columns=['age', 'height']), labels=gz.Source(..., "
@@ -286,18 +302,14 @@ def _check_labels(content: Mapping[str, Any], features: Rows, labels: Rows) -> N
 def open_node_attribute(
     value: Any,
     attribute: str,
-    dtype: np.dtype[Any] | None,
-    *,
+    dtype: DType | None,
+    reading: NodeReading,
     label: str = "",
-    id_column: Any = None,
-    maps_ids: bool,
-    has_labels: bool = False,
 ) -> Rows:
-    """A named attribute of nodes, whose rows have ids where ids are mapped."""
+    """A named attribute of nodes, whose rows have ids where they are mapped."""
     check_attribute_name(attribute, "node")
-    how = {"label": label, "id_column": id_column, "text_ids": maps_ids, "has_labels": has_labels}
-    rows = open_attribute(value, attribute, dtype, of="node", **how)
-    if maps_ids and rows.in_order:
+    rows = open_attribute(value, attribute, dtype, of="node", label=label, reading=reading)
+    if reading.ids is not None and rows.in_order:
         raise ValueError(
             f"{rows.name}: its rows have no node ids, and with ids='map' nodes are numbered by "
             f"their sorted ids. Give attribute {attribute!r} as a table with a column of node "
@@ -307,9 +319,14 @@ def open_node_attribute(
     return rows
 
 
-def _open_edges(content: Any, options: BuildOptions) -> tuple[EdgeInput, dict[str, Rows]]:
-    """The edges of a type, and all of their attributes."""
-    is_typed = options.is_typed
+def _open_edges(
+    edge_type: EdgeType,
+    content: Any,
+    options: BuildOptions,
+    merging: Merging,
+    ids: Mapping[str, NodeIds],
+) -> EdgeColumns:
+    """The edges of a type, with all of their attributes."""
     by_name = isinstance(content, Mapping) and not is_scipy(content)
     values = dict(content) if by_name else {"edge_index": content}
     edge_index = values.pop("edge_index", None)
@@ -318,35 +335,19 @@ def _open_edges(content: Any, options: BuildOptions) -> tuple[EdgeInput, dict[st
             f"edges has no 'edge_index', the edge list; it has "
             f"{', '.join(map(repr, values)) or 'nothing'}"
         )
-    of_build = {name: getattr(options, name) for name in FOR_EDGES}
-    if isinstance(edge_index, Source) and not is_typed:
-        for name in Source(None, **of_build).options().keys() & edge_index.options().keys():
+    defaults = options.edge_source
+    if isinstance(edge_index, Source) and not options.is_typed:
+        for name in defaults.options().keys() & edge_index.options().keys():
             raise ValueError(f"{name}= is given to the build and to the Source of the edges")
+    first, second = _end_types(edge_type, merging)
     source = open_edges(
         edge_index,
-        is_edge_index=by_name or is_typed,
-        text_ids=options.maps_ids,
-        **of_build,
+        defaults=defaults,
+        is_edge_index=by_name or options.is_typed,
+        ids=(ids[first], ids[second]) if ids else None,
     )
-    source = replace(
-        source,
-        directed=options.directed,
-        incoming=options.directed and options.neighbors != "out",
-        with_edge_ids=options.edge_ids,
-    )
-    rows: dict[str, Rows] = {}
-    num_edges = source.table.num_records
-    for name, value in values.items():
-        check_attribute_name(name, "edge")
-        if value is None:
-            continue
-        rows[name] = one = open_attribute(value, name, of="edge")
-        # Found before the long work, where it can be.
-        if num_edges is not None and one.count() != num_edges:
-            raise ValueError(
-                f"{one.name} has {one.count()} rows for {num_edges} edges: every edge needs one"
-            )
-    stored = [*rows, *source.attributes, *_columns(source)]
+    rows = _open_edge_attributes(values, source.table.num_records)
+    stored = [*rows, *source.attributes, *source.sampling_names]
     for name in stored:
         if stored.count(name) > 1:
             raise ValueError(
@@ -354,10 +355,26 @@ def _open_edges(content: Any, options: BuildOptions) -> tuple[EdgeInput, dict[st
                 f"of edge_attrs, or the column of weights or times. Leave one of them out "
                 f"(weight=False and timestamp=False ignore columns), or give it another name"
             )
-    return source, {**rows, **source.attributes}
+    return replace(source, attributes={**rows, **source.attributes})
 
 
-def _warn_of_ends(edge_type: EdgeType, source: EdgeInput, is_reversed: bool) -> None:
+def _open_edge_attributes(values: Values, num_edges: int | None) -> dict[str, Rows]:
+    """The attributes that stand beside an edge list. One that is None is none."""
+    attributes: dict[str, Rows] = {}
+    for name, value in values.items():
+        check_attribute_name(name, "edge")
+        if value is None:
+            continue
+        rows = attributes[name] = open_attribute(value, name, of="edge")
+        # Found before the long work, where it can be.
+        if num_edges is not None and rows.count() != num_edges:
+            raise ValueError(
+                f"{rows.name} has {rows.count()} rows for {num_edges} edges: every edge needs one"
+            )
+    return attributes
+
+
+def _warn_of_ends(edge_type: EdgeType, source: EdgeColumns, is_reversed: bool) -> None:
     """Warns of two columns that are taken in order because their names do not say what they are."""
     types = edge_type[::-2] if is_reversed else edge_type[::2]
     if source.ends is None or say_direction(source.ends, types):
@@ -380,25 +397,26 @@ def open_more_edges(
     edge_type: EdgeType,
     content: Any,
     options: BuildOptions,
+    *,
     sampled_by: SampledBy,
     merging: Merging,
+    ids: Mapping[str, NodeIds],
 ) -> EdgeTypeInput:
-    """Edges that join those of a type, which are sampled by these attributes."""
-    source, rows = _open_edges(content, options)
+    """Edges that join those of a type, which are sampled by these attributes.
+
+    `ids` are those of each node type, where they are mapped; else there are none.
+    """
+    source = _open_edges(edge_type, content, options, merging, ids)
     _warn_of_ends(edge_type, source, merging.reverse)
-    return _edges_of_type(source, rows, {}, sampled_by, merging)
-
-
-def _columns(source: EdgeInput) -> list[str]:
-    """The names of the weights and times that are columns of an edge list."""
-    return [EDGE_WEIGHT] * source.has_weights + [EDGE_TIME] * source.has_times
+    return _edges_of_type(source, options, sampled_by, merging)
 
 
 def _check_options(options: BuildOptions, nodes: Mapping[str, NodeInput]) -> None:
     """Refuses options about attributes of nodes without such attributes."""
     if options.feature_dtype is not None and not any("x" in n.attributes for n in nodes.values()):
         raise ValueError("feature_dtype needs features")
-    has_ids = (not rows.in_order for one in nodes.values() for rows in one.attributes.values())
+    all_rows = (rows for of_type in nodes.values() for rows in of_type.attributes.values())
+    has_ids = (not rows.in_order for rows in all_rows)
     if options.id_column is not None and options.id_column is not False and not any(has_ids):
         raise ValueError(
             f"id_column={options.id_column!r} is for features, labels and attributes of nodes in "
@@ -409,30 +427,32 @@ def _check_options(options: BuildOptions, nodes: Mapping[str, NodeInput]) -> Non
 # What drives sampling
 
 
-def _names(value: str | Iterable[str] | None) -> tuple[str, ...] | None:
+def _option_names(value: str | Iterable[str] | None) -> tuple[str, ...] | None:
     """Names that an option lists; one name may stand alone. None is the default choice."""
     if value is None:
         return None
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-def _check_names(
+def _check_sampling_names(
     weights: Collection[str] | None,
     times: Collection[str] | None,
     nodes: Mapping[str, NodeInput],
-    edges: Mapping[EdgeType, tuple[EdgeInput, dict[str, Rows]]],
+    edges: Mapping[EdgeType, EdgeColumns],
 ) -> None:
     """Refuses names that no attribute has, that are both, or that nodes and edges have."""
-    of_nodes = {name for one in nodes.values() for name in one.attributes}
-    of_edges = {n for source, rows in edges.values() for n in (*rows, *_columns(source))}
-    for option, wanted, known, what in (
+    of_nodes = {name for of_type in nodes.values() for name in of_type.attributes}
+    of_edges: set[str] = set()
+    for opened in edges.values():
+        of_edges.update(opened.attributes, opened.sampling_names)
+    for option, wanted, names, what in (
         ("weight_attrs", weights, of_edges, "edge attribute {!r}"),
         ("time_attrs", times, of_edges | of_nodes, "attribute {!r} of edges or nodes"),
     ):
         for name in wanted or ():
-            if name not in known:
-                there = ", ".join(sorted(known)) or "none"
-                raise ValueError(f"{option}: no {what.format(name)}; there are {there}")
+            if name not in names:
+                listed = ", ".join(sorted(names)) or "none"
+                raise ValueError(f"{option}: no {what.format(name)}; there are {listed}")
     for name in {*(weights or ())} & {*(times or ())}:
         raise ValueError(f"{name!r} is in weight_attrs and in time_attrs: it can be one only")
     # Batches of a graph without types have one of each name; and as in PyG, a time is of either.
@@ -444,9 +464,8 @@ def _check_names(
             )
 
 
-def _sampled_by(
-    source: EdgeInput,
-    rows: Mapping[str, Rows],
+def _sampling_attributes(
+    edges: EdgeColumns,
     node_rows: Mapping[str, Rows],
     weights: Collection[str] | None,
     times: Collection[str] | None,
@@ -456,24 +475,27 @@ def _sampled_by(
     Names that neither these edges nor their neighbours have are for other types. None stands for
     "edge_weight" or "weight", and for "edge_time", "timestamp" or "time" of the edges.
     """
+    rows = edges.attributes
     wanted = (EDGE_WEIGHT, "weight") if weights is None else weights
-    weight = _one([n for n in wanted if n in rows], source.has_weights, "weight", "weight_attrs")
+    weight = _only_name(
+        [n for n in wanted if n in rows], edges.has_weights, "weight", "weight_attrs"
+    )
     wanted = (EDGE_TIME, "timestamp", "time") if times is None else times
     of_nodes = [] if times is None else [name for name in wanted if name in node_rows]
     of_edges = [name for name in wanted if name in rows]
-    time = _one([*of_edges, *of_nodes], source.has_times, "timestamp", "time_attrs")
+    time = _only_name([*of_edges, *of_nodes], edges.has_times, "timestamp", "time_attrs")
     if weight is not None:
         _check_numbers(rows[weight], weight, "weight_attrs", "numbers")
     if time is not None:
         _check_numbers((node_rows if of_nodes else rows)[time], time, "time_attrs", "integers")
     return SampledBy(
-        EDGE_WEIGHT if source.has_weights else weight,
-        EDGE_TIME if source.has_times else time,
+        EDGE_WEIGHT if edges.has_weights else weight,
+        EDGE_TIME if edges.has_times else time,
         "node" if of_nodes else "edge",
     )
 
 
-def _one(names: list[str], has_column: bool, option: str, attrs: str) -> str | None:
+def _only_name(names: list[str], has_column: bool, option: str, attrs: str) -> str | None:
     """The only one of these attributes, or None: a column of the edge list is one of them."""
     labels = [*map(repr, names), *["a column of the edge list"] * has_column]
     if len(labels) > 1:
@@ -497,71 +519,65 @@ def _check_numbers(rows: Rows, name: str, option: str, what: str) -> None:
 
 
 def _edges_of_type(
-    source: EdgeInput,
-    rows: Mapping[str, Rows],
-    splits: dict[str, Any],
+    edges: EdgeColumns,
+    options: BuildOptions,
     sampled_by: SampledBy,
-    wanted: Merging,
+    merging: Merging,
+    *,
+    splits: Values | None = None,
+    link_split: LinkSplit | None = None,
 ) -> EdgeTypeInput:
     """Divides attributes of edges into those that drive sampling and the others."""
+    rows, splits = edges.attributes, splits or {}
     weight = sampled_by.weight if sampled_by.weight in rows else None
     time = sampled_by.time if sampled_by.time in rows and sampled_by.time_level == "edge" else None
-    others = {name: one for name, one in rows.items() if name not in (weight, time)}
-    source = replace(
-        source,
+    others = {name: values for name, values in rows.items() if name not in (weight, time)}
+    edge_input = EdgeInput(
+        edges,
+        directed=options.directed,
+        incoming=options.directed and options.neighbors != "out",
+        # Other attributes and splits are found by the positions of edges.
+        with_edge_ids=options.edge_ids or bool(others or splits),
         weight=None if weight is None else (weight, rows[weight]),
         time=None if time is None else (time, rows[time]),
-        # Both are found by the positions of edges.
-        with_edge_ids=source.with_edge_ids or bool(others or splits),
     )
-    merging = wanted.of_attributes(others, sampled_by, source.table.locate)
-    return EdgeTypeInput(source, others, splits, sampled_by, merging)
+    merging = merging.of_attributes(others, sampled_by, edges.table.locate)
+    return EdgeTypeInput(edge_input, others, splits, sampled_by, merging, link_split)
 
 
 # Mapped ids
 
 
-def id_sources(given: GraphInput) -> list[tuple[Table, list[tuple[Column, str]]]]:
+def id_sources(graph: GraphInput) -> list[IdColumns]:
     """All columns of node ids, each with its node type."""
-    found = []
-    for edge_type, one in given.edges.items():
-        columns = [column for column in one.edges.columns if column.is_id]
-        found.append((one.edges.table, list(zip(columns, given.ends(edge_type), strict=True))))
-    for name, nodes in given.nodes.items():
+    sources: list[IdColumns] = []
+    for edge_type, of_type in graph.edges.items():
+        source = of_type.edges.source
+        columns = [column for column in source.columns if column.is_id]
+        sources.append((source.table, list(zip(columns, graph.ends(edge_type), strict=True))))
+    for name, nodes in graph.nodes.items():
         for rows in nodes.attributes.values():
-            found.append((rows.table, [(column, name) for column in rows.keys]))
-    return found
+            if rows.key is not None:
+                sources.append((rows.table, [(rows.key, name)]))
+    return sources
 
 
-def mapped_rows(rows: Rows, ids: NodeIds) -> Rows:
-    """Rows with nodes in place of the user's ids."""
-    table = MappedTable(rows.table, {column.index: ids for column in rows.keys})
-    return rows.with_ids(table, len(ids.table), ids.table.shown)
-
-
-def with_nodes(given: GraphInput, ids: Mapping[str, NodeIds]) -> GraphInput:
-    """The input with nodes in place of the user's ids."""
-    nodes = {
-        name: NodeInput(
-            {key: mapped_rows(rows, ids[name]) for key, rows in one.attributes.items()},
-            {key: split_nodes(value, ids[name], key) for key, value in one.splits.items()},
-            len(ids[name].table) or None,
-        )
-        for name, one in given.nodes.items()
-    }
-    edges = {}
-    for edge_type, one in given.edges.items():
-        columns = [column.index for column in one.edges.columns if column.is_id]
-        of_columns = zip(columns, (ids[name] for name in given.ends(edge_type)), strict=True)
-        table = MappedTable(one.edges.table, dict(of_columns))
-        edges[edge_type] = replace(one, edges=replace(one.edges, table=table))
-    return GraphInput(nodes, edges)
+def with_nodes(graph: GraphInput, ids: Mapping[str, NodeIds]) -> GraphInput:
+    """The input with numbers of nodes, and nodes in splits, once the tables of ids are written."""
+    nodes = {}
+    for name, of_type in graph.nodes.items():
+        splits = {
+            split: split_nodes(value, ids[name], split) for split, value in of_type.splits.items()
+        }
+        count = ids[name].num_nodes or None
+        nodes[name] = NodeInput(of_type.attributes, splits, count)
+    return GraphInput(nodes, graph.edges, graph.ids)
 
 
 # Numbers of nodes
 
 
-def known_counts(given: GraphInput) -> dict[str, IdBound]:
+def known_counts(graph: GraphInput) -> dict[str, IdBound]:
     """How many nodes of each type there are, where this is known without reading the edges.
 
     Raises
@@ -569,29 +585,34 @@ def known_counts(given: GraphInput) -> dict[str, IdBound]:
     ValueError
         If numbers contradict each other.
     """
-    known: dict[str, list[tuple[int, str]]] = {name: [] for name in given.nodes}
-    for name, nodes in given.nodes.items():
+    counts: dict[str, list[tuple[int, str]]] = {name: [] for name in graph.nodes}
+    for name, nodes in graph.nodes.items():
         of = f" of {name!r}" if name else ""
         if nodes.num_nodes is not None:
-            known[name].append((nodes.num_nodes, f"num_nodes{of}={nodes.num_nodes}"))
+            counts[name].append((nodes.num_nodes, f"num_nodes{of}={nodes.num_nodes}"))
         with naming(name):
             for rows in nodes.attributes.values():
                 if rows.in_order:
-                    known[name].append((rows.count(), f"{rows.name}{of} has {rows.count()} rows"))
-    for edge_type, one in given.edges.items():
-        if one.edges.shape is not None:
-            for end, name in enumerate(given.ends(edge_type)):
-                known[name].append(one.edges.count_of(end))
-    for name, found in known.items():
-        for count, why in found[1:]:
-            if count != found[0][0]:
+                    counts[name].append((rows.count(), f"{rows.name}{of} has {rows.count()} rows"))
+    for edge_type, of_type in graph.edges.items():
+        source = of_type.edges.source
+        if source.shape is not None:
+            for end, name in enumerate(graph.ends(edge_type)):
+                counts[name].append(source.count_of(end))
+    bounds: dict[str, IdBound] = {}
+    for name, reasons in counts.items():
+        bounds[name] = IdBound()
+        for count, why in reasons[:1]:
+            bounds[name] = IdBound(count, why)
+        for count, why in reasons[1:]:
+            if count != bounds[name].count:
                 with naming(name):
-                    raise ValueError(f"{found[0][1]}, but {why}: every node needs one")
-    return {name: IdBound(*found[0]) if found else IdBound() for name, found in known.items()}
+                    raise ValueError(f"{bounds[name].why}, but {why}: every node needs one")
+    return bounds
 
 
 def final_counts(
-    given: GraphInput, known: Mapping[str, IdBound], lists: Mapping[EdgeType, EdgeList]
+    graph: GraphInput, bounds: Mapping[str, IdBound], lists: Mapping[EdgeType, EdgeList]
 ) -> dict[str, int]:
     """Nodes of each type, once the edges have been read.
 
@@ -600,22 +621,26 @@ def final_counts(
     ValueError
         If there are none, too many, or hardly any of them are named.
     """
-    found: dict[str, int] = {}
-    for name, nodes in given.nodes.items():
+    counts: dict[str, int] = {}
+    for name, nodes in graph.nodes.items():
         with naming(name):
-            count = known[name].count
+            count = bounds[name].count
             if count is None:
-                count = _count_by_ids(name, nodes, given, lists)
+                count = _count_by_ids(name, nodes, graph, lists)
             if not count:
-                tables = [one.edges.table.name for t, one in given.edges.items() if name in t[::2]]
+                tables = [
+                    of_type.edges.source.table.name
+                    for edge_type, of_type in graph.edges.items()
+                    if name in edge_type[::2]
+                ]
                 raise ValueError(
                     f"{' and '.join(tables) or 'it'} has no edges: give num_nodes or an attribute "
                     f"to build a graph of nodes without edges"
                 )
             if count > MAX_NODES:
                 raise ValueError(f"{count} nodes exceed the limit of 2^32: probably an id is wrong")
-            found[name] = count
-    return found
+            counts[name] = count
+    return counts
 
 
 def are_sparse(count: int, num_references: int) -> bool:
@@ -624,7 +649,7 @@ def are_sparse(count: int, num_references: int) -> bool:
 
 
 def _count_by_ids(
-    name: str, nodes: NodeInput, given: GraphInput, lists: Mapping[EdgeType, EdgeList]
+    name: str, nodes: NodeInput, graph: GraphInput, lists: Mapping[EdgeType, EdgeList]
 ) -> int:
     """The largest id + 1, which must not be far above the number of references to nodes."""
     counts = [(rows.count(), rows.name) for rows in nodes.attributes.values()]
@@ -632,7 +657,7 @@ def _count_by_ids(
     for edge_type, edges in lists.items():
         for end, most in zip(edge_type[::2], edges.max_ids, strict=True):
             if end == name:
-                table = given.edges[edge_type].edges.table.name
+                table = graph.edges[edge_type].edges.source.table.name
                 counts.append((most + 1, f"the edges of type {edge_type}" if name else table))
                 num_references += edges.num_input_edges
     count, where = max(counts, default=(0, ""))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,14 +18,24 @@ from graphzero.ingest.options import FOR_VALUES, Progress, as_source
 from graphzero.ingest.rows import split_column
 from graphzero.ingest.sort import TempFile, close_with_build
 from graphzero.ingest.sources.arrays import known_names, open_id_array
-from graphzero.ingest.sources.table import ArrayTable, Chunk, Column, Table, id_column
+from graphzero.ingest.sources.columns import (
+    MAX_MAPPED_RECORDS,
+    Array,
+    ArrayTable,
+    Column,
+    Table,
+    id_column,
+)
 from graphzero.ingest.sources.tables import is_table, open_table
+from graphzero.ingest.sources.text_table import HeaderRule
 from graphzero.store.format import FileWriter, sealed_file
 from graphzero.store.id_table import IdTable, id_table_layout
 
-Array = npt.NDArray[Any]
+# Ids of a chunk of a table: an array of NumPy, or texts of Arrow, which has no types.
+RawIds = Any
+# A table, and the columns of it that have ids, each with its node type.
+IdColumns = tuple[Table, Sequence[tuple[Column, str]]]
 MOST_TEXT_BYTES = 4096
-_MAX_RECORDS = 1 << 18
 _RECORD_BYTES = 160  # that translation needs for each id, besides the text
 _LEAST_BLOCK = 16
 _SORT_FACTOR = 4  # bytes of scratch for each byte that is sorted
@@ -49,7 +59,7 @@ class _NotIntegers(_BadId):
     """Ids are texts, where integers were tried; with the position of one, and what it is."""
 
 
-def _plain(values: Any) -> Any:
+def _plain(values: RawIds) -> RawIds:
     """Ids as int64, uint64 or large_string, whatever holds them."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "OU":
         values = _arrow_array(values.tolist())
@@ -64,16 +74,16 @@ def _plain(values: Any) -> Any:
     return values.astype(np.uint64 if values.dtype.kind == "u" else np.int64, copy=False)
 
 
-def _arrow_array(values: list[Any]) -> pa.Array:
+def _arrow_array(values: list[object]) -> pa.Array:
     """Integers of 64 bits or texts; Arrow says which value is of another kind than the first."""
     try:
         try:
             return pa.array(values, None if values else pa.int64())
         except OverflowError:
-            found = pa.array(values, pa.uint64())
-            if found.to_pylist() != values:  # Arrow has cut off fractions
+            unsigned = pa.array(values, pa.uint64())
+            if unsigned.to_pylist() != values:  # Arrow has cut off fractions
                 raise
-            return found
+            return unsigned
     except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
         what = "here or behind it, ids are neither integers of 64 bits nor texts, all of one kind"
         raise _BadId(0, f"{what}: {error}") from None
@@ -83,9 +93,9 @@ def _parsed(texts: pa.Array) -> Array:
     """Integers of texts, which must be as Python writes integers: "007" and "7" are two ids."""
     for dtype in (pa.int64(), pa.uint64()):
         with suppress(pa.ArrowInvalid):
-            found = pc.cast(texts, dtype)
-            if pc.cast(found, pa.large_string()).equals(texts):
-                numbers: Array = found.to_numpy(zero_copy_only=False)
+            integers = pc.cast(texts, dtype)
+            if pc.cast(integers, pa.large_string()).equals(texts):
+                numbers: Array = integers.to_numpy(zero_copy_only=False)
                 return numbers
     at = pc.index(pc.match_substring_regex(texts, _INTEGER), False).as_py()
     if at < 0:  # the longest one does not fit
@@ -93,7 +103,7 @@ def _parsed(texts: pa.Array) -> Array:
     raise _NotIntegers(at, f"{texts[at].as_py()!r:.80}")
 
 
-def _as_texts(values: Any) -> pa.Array:
+def _as_texts(values: RawIds) -> pa.Array:
     """A large_binary array of UTF-8."""
     texts = _plain(values)
     if isinstance(texts, np.ndarray):
@@ -122,14 +132,14 @@ def _as_texts(values: Any) -> pa.Array:
 # The distinct ids among many
 
 
-def bytes_of(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64]]:
+def text_bytes(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64]]:
     """The bytes of all texts of a large_binary array, and the end of each in them."""
     _, offsets, data = texts.buffers()
-    found = np.frombuffer(offsets, np.int64, len(texts) + 1, 8 * texts.offset)
-    begin, end = int(found[0]), int(found[-1])
+    bounds = np.frombuffer(offsets, np.int64, len(texts) + 1, 8 * texts.offset)
+    begin, end = int(bounds[0]), int(bounds[-1])
     if begin == end:
         return np.empty(0, np.uint8), np.zeros(len(texts), np.uint64)
-    ends = (found[1:] - begin).astype(np.uint64)
+    ends = (bounds[1:] - begin).astype(np.uint64)
     return np.frombuffer(data, np.uint8, end - begin, begin), ends
 
 
@@ -141,8 +151,9 @@ def _distinct(pieces: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
         is_first[1:] = keys[1:] != keys[:-1]
         return pa.array(keys[is_first])
     pool = pa.system_memory_pool()
-    found = pc.unique(pa.chunked_array(pieces, kind), memory_pool=pool)
-    return pc.take(found, pc.array_sort_indices(found, memory_pool=pool), memory_pool=pool)
+    texts = pc.unique(pa.chunked_array(pieces, kind), memory_pool=pool)
+    order = pc.array_sort_indices(texts, memory_pool=pool)
+    return pc.take(texts, order, memory_pool=pool)
 
 
 class _Blocks:
@@ -161,6 +172,9 @@ class _Blocks:
         block = pa.record_batch([ids], schema=self._schema).serialize()
         self._file.write(np.frombuffer(block, np.uint8), self._begins[-1])
         self._begins.append(self._begins[-1] + block.size)
+
+    def __iter__(self) -> Iterator[pa.Array]:
+        return map(self.__getitem__, range(len(self)))
 
     def __getitem__(self, i: int) -> pa.Array:
         begin, end = self._begins[i], self._begins[i + 1]
@@ -183,7 +197,7 @@ class _Distinct:
         self._runs, self._sorted = _Blocks(folder, self._kind), _Blocks(folder, self._kind)
         self._ends: list[int] = []  # of runs, by blocks
 
-    def add(self, ids: Any) -> None:
+    def add(self, ids: RawIds) -> None:
         """Takes ids of one chunk."""
         ids = pa.array(ids.view(np.uint64)) if isinstance(ids, np.ndarray) else ids
         self._pieces.append(_distinct([ids], self._kind))
@@ -228,7 +242,7 @@ class _Distinct:
     def write(self, path: Path, *, huge: bool) -> FileWriter:
         """The file of the table, sealed; `huge`: some integers are 2^63 or more."""
         self._pieces = [_distinct(self._pieces, self._kind)]
-        blocks: Any = self._pieces
+        blocks: Iterable[pa.Array] = self._pieces
         if self._ends:
             self._spill()
             for ids in self._merged():
@@ -244,32 +258,32 @@ class _Distinct:
                         is_negative = (keys >= _SIGN) & (not huge)
                         file.append("rows", keys[is_negative == negative].view(dtype))
             return file
-        size = sum(len(bytes_of(block)[0]) for block in blocks)
+        size = sum(len(text_bytes(block)[0]) for block in blocks)
         with sealed_file(path, id_table_layout(count, "<u8", size)) as file:
             begin = 0
             for block in blocks:
-                data, ends = bytes_of(block)
+                data, ends = text_bytes(block)
                 file.append("rows", ends + np.uint64(begin))
                 begin += len(data)
             for block in blocks:
-                file.append("text", bytes_of(block)[0])
+                file.append("text", text_bytes(block)[0])
         return file
 
 
 class _Unknown(_Distinct):
     """Takes ids, and writes those that a table lacks."""
 
-    def __init__(self, folder: Path, memory: int, known: NodeIds) -> None:
-        super().__init__(folder, memory, is_text=known.is_text)
-        self._known = known
+    def __init__(self, folder: Path, memory: int, stored: NodeIds) -> None:
+        super().__init__(folder, memory, is_text=stored.is_text)
+        self._stored = stored
 
-    def add(self, ids: Any) -> None:
+    def add(self, ids: RawIds) -> None:
         """Takes ids of one chunk."""
-        is_new = self._known.nodes_of(ids) < 0
+        is_new = self._stored.nodes_of(ids) < 0
         super().add(ids[is_new] if isinstance(ids, np.ndarray) else ids.filter(pa.array(is_new)))
 
 
-def _count_up_to(ids: pa.Array, limit: Any) -> int:
+def _count_up_to(ids: pa.Array, limit: int | bytes) -> int:
     """Of ascending ids, how many are not above a limit."""
     return bisect_right(range(len(ids)), limit, key=lambda i: ids[i].as_py())
 
@@ -287,7 +301,16 @@ class NodeIds:
     why_unknown: str = "neither edges nor attributes name it, or they have changed meanwhile"
     table: IdTable = field(init=False)  # once it is written
 
-    def read(self, values: Any, column: Column, table: Table, record: int) -> Any:
+    @property
+    def num_nodes(self) -> int:
+        """Distinct ids."""
+        return len(self.table)
+
+    def shown(self, node: int) -> str:
+        """The id of a node, for messages."""
+        return self.table.shown(node)
+
+    def read(self, values: RawIds, column: Column, table: Table, record: int) -> RawIds:
         """A chunk of a column of raw ids, checked, as integers or as texts.
 
         Raises
@@ -307,10 +330,10 @@ class NodeIds:
             why = f" ({self.why_text})" if self.is_text and self.why_text else ""
             raise ValueError(f"{place}: {column.label}: {error}{why}") from None
 
-    def _integers(self, values: Any) -> Array:
+    def _integers(self, values: RawIds) -> Array:
         """int64 or uint64, which one dtype of 64 bits must hold with all others."""
-        ids: Array = _plain(values)
-        ids = ids if isinstance(ids, np.ndarray) else _parsed(ids)
+        plain = _plain(values)
+        ids = plain if isinstance(plain, np.ndarray) else _parsed(plain)
         if len(ids):
             at = int(ids.argmin() if ids.dtype.kind == "i" else ids.argmax())
             sign = int(ids[at]) >> 63
@@ -323,7 +346,9 @@ class NodeIds:
             self.sign = self.sign or sign
         return ids
 
-    def find(self, values: Any, column: Column, table: Table, record: int) -> npt.NDArray[np.int64]:
+    def find(
+        self, values: RawIds, column: Column, table: Table, record: int
+    ) -> npt.NDArray[np.int64]:
         """The nodes of a chunk of raw ids.
 
         Raises
@@ -344,60 +369,25 @@ class NodeIds:
             )
         return nodes
 
-    def nodes_of(self, ids: Any) -> npt.NDArray[np.int64]:
+    def nodes_of(self, ids: RawIds) -> npt.NDArray[np.int64]:
         """The nodes of ids that were read, -1 for those that the table lacks."""
-        if not self.is_text:
+        if isinstance(ids, np.ndarray):
             return self.table.find_integers(ids)
         encoded = ids.dictionary_encode()
-        found = self.table.find_texts(*bytes_of(encoded.dictionary))
-        nodes: npt.NDArray[np.int64] = found[encoded.indices.to_numpy()]
+        data, ends = text_bytes(encoded.dictionary)
+        nodes: npt.NDArray[np.int64] = self.table.find_texts(data, ends)[encoded.indices.to_numpy()]
         return nodes
-
-
-class MappedTable(Table):
-    """A table whose ids are translated to the nodes that have them.
-
-    Parameters
-    ----------
-    table : Table
-    ids : mapping of int to NodeIds
-        By the position of a column.
-    """
-
-    def __init__(self, table: Table, ids: Mapping[int, NodeIds]) -> None:
-        self.name, self.names = table.name, table.names
-        self.width = table.width
-        self.num_records = table.num_records
-        self._table = table
-        self._ids = ids
-
-    def locate(self, record: int) -> str:
-        """Where a record (from 0) is, in words."""
-        return self._table.locate(record)
-
-    def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
-        """Pieces of some columns."""
-        wanted = [column.raw() if column.is_id else column for column in columns]
-        record = 0
-        for chunk in self._table.chunks(wanted, max(1, min(max_records, _MAX_RECORDS))):
-            yield tuple(
-                self._ids[column.index].find(values, column, self, record).astype(column.dtype)
-                if column.is_id
-                else values
-                for values, column in zip(chunk, columns, strict=True)
-            )
-            record += len(chunk[0])
 
 
 def split_nodes(value: Any, ids: NodeIds, name: str) -> Iterator[Array]:
     """The nodes of a split that the user gave by ids, in pieces: a split as it can be written."""
     split, source = f"split {name!r}", as_source(value)
     # A list of str has ids, not files.
-    are_texts = isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
+    are_texts = isinstance(value, list | tuple) and all(isinstance(node, str) for node in value)
     with_columns = is_table(source.value) and not are_texts
     source.check_options(FOR_VALUES, split, is_table=with_columns)
     if with_columns:
-        table = open_table(source, text_ids=True)
+        table = open_table(source, HeaderRule(text_ids=True))
         at = split_column(table, source, split, "node ids")
     else:
         array = open_id_array(source.value, split, known_names(name, "split"))
@@ -409,19 +399,21 @@ def split_nodes(value: Any, ids: NodeIds, name: str) -> Iterator[Array]:
         table, at = ArrayTable(split, [array], of="position"), 0
     column, record = id_column(at, "node id").raw(), 0
     yield np.empty(0, np.int64)
-    for (values,) in table.chunks([column], _MAX_RECORDS):
+    for (values,) in table.chunks([column], MAX_MAPPED_RECORDS):
         yield ids.find(values, column, table, record)
         record += len(values)
 
 
 def collect_ids(
     paths: Mapping[str, Path],
-    sources: Sequence[tuple[Table, Sequence[tuple[Column, str]]]],
+    ids: Mapping[str, NodeIds],
+    sources: Sequence[IdColumns],
+    *,
     memory: int,
     progress: Progress,
     staged: list[FileWriter],
-) -> dict[str, NodeIds]:
-    """Reads all ids, and writes the table of each node type.
+) -> None:
+    """Reads all ids, and writes the table of each node type; `ids` use it from then on.
 
     Ids are integers if every id of the type is one, or the text of one as Python writes it. Else
     all of them are read again, as texts.
@@ -430,8 +422,9 @@ def collect_ids(
     ----------
     paths : mapping of str to Path
         Final path of the table of each node type.
-    sources : sequence of (Table, columns)
-        Each column with the node type whose ids it has.
+    ids : mapping of str to NodeIds
+        Of each node type.
+    sources : sequence of IdColumns
     memory : int
         Bytes.
     progress : Progress
@@ -445,27 +438,26 @@ def collect_ids(
     OSError
         If a file cannot be read, or the disk is full.
     """
-    ids = {name: NodeIds() for name in paths}
     share = memory // max(1, len(paths))
     while True:
-        found: dict[str, _Distinct] = {}
+        collectors: dict[str, _Distinct] = {}
         for name, path in paths.items():
-            found[name] = _Distinct(path.parent, share, is_text=ids[name].is_text)
+            collectors[name] = _Distinct(path.parent, share, is_text=ids[name].is_text)
         try:
-            _read_all(sources, ids, found, memory, progress)
+            _read_all(sources, ids, collectors, memory, progress)
         except _NotIntegers:
             continue  # from the beginning, with texts
-        for name, path in paths.items():
-            staged.append(found[name].write(path, huge=ids[name].sign > 0))
-            table = ids[name].table = IdTable(staged[-1].staged_path)
-            close_with_build(table.close)
-        return ids
+        break
+    for name, path in paths.items():
+        staged.append(collectors[name].write(path, huge=ids[name].sign > 0))
+        table = ids[name].table = IdTable(staged[-1].staged_path)
+        close_with_build(table.close)
 
 
 def learn_ids(
     paths: Mapping[str, Path],
     ids: Mapping[str, NodeIds],
-    sources: Sequence[tuple[Table, Sequence[tuple[Column, str]]]],
+    sources: Sequence[IdColumns],
     memory: int,
     progress: Progress,
 ) -> Iterator[tuple[str, FileWriter]]:
@@ -473,36 +465,36 @@ def learn_ids(
 
     `ids` have the tables. The other parameters and errors are those of `collect_ids`.
     """
-    found = {}
+    collectors = {}
     for name, path in paths.items():
-        of, table = ids[name], ids[name].table
-        if not of.is_text and len(table):
+        stored, table = ids[name], ids[name].table
+        if not stored.is_text and len(table):
             least = table.rows[0 if table.by_id is None else table.by_id[0]]
-            of.sign = 1 if table.dtype.kind == "u" else -int(least < 0)
-        found[name] = _Unknown(path.parent, memory // len(paths), of)
+            stored.sign = 1 if table.dtype.kind == "u" else -int(least < 0)
+        collectors[name] = _Unknown(path.parent, memory // len(paths), stored)
     try:
-        _read_all(sources, ids, found, memory, progress)
+        _read_all(sources, ids, collectors, memory, progress)
     except _NotIntegers:
-        (why,) = (of.why_text for of in ids.values() if of.why_text)
+        (why,) = (of_type.why_text for of_type in ids.values() if of_type.why_text)
         raise ValueError(f"{why}{_NO_INTEGER}") from None
     for name, path in paths.items():
-        yield name, found[name].write(path, huge=ids[name].sign > 0)
+        yield name, collectors[name].write(path, huge=ids[name].sign > 0)
 
 
 def _read_all(
-    sources: Sequence[tuple[Table, Sequence[tuple[Column, str]]]],
+    sources: Sequence[IdColumns],
     ids: Mapping[str, NodeIds],
-    found: Mapping[str, _Distinct],
+    collectors: Mapping[str, _Distinct],
     memory: int,
     progress: Progress,
 ) -> None:
-    """Adds all ids to `found`."""
-    max_records = max(256, min(_MAX_RECORDS, memory // (4 * _RECORD_BYTES)))
+    """Hands all ids to the collectors of their node types."""
+    max_records = max(256, min(MAX_MAPPED_RECORDS, memory // (4 * _RECORD_BYTES)))
     for table, columns in sources:
         raw, record = [column.raw() for column, _ in columns], 0
         with progress.phase("reading ids", table.num_records, "records") as advance:
-            for chunk in table.chunks(raw, max_records):
+            for chunk in table.read(raw, max_records):
                 for values, column, (_, name) in zip(chunk, raw, columns, strict=True):
-                    found[name].add(ids[name].read(values, column, table, record))
+                    collectors[name].add(ids[name].read(values, column, table, record))
                 record += len(chunk[0])
                 advance(len(chunk[0]))

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from graphzero.ingest.options import Source
 from graphzero.ingest.rows import open_attribute
 from graphzero.ingest.sources.arrays import StoredArray, npz_arrays
-from graphzero.ingest.sources.table import pieces_of, reading
+from graphzero.ingest.sources.columns import Array, pieces_of, reading
 
 # Whether the graph is directed (else OGB's reader adds the inverse of each edge), and the split
 # that is prescribed: of https://github.com/snap-stanford/ogb, ``ogb/nodeproppred/master.csv`` and
@@ -69,14 +69,20 @@ class _Folder:
             )
         self.path = path = path.parent if path.name == "raw" else path
         by_folder = re.sub("_", "-", re.sub("_(pyg|dgl)$", "", path.resolve().name), count=1)
-        found = [one for one in _KNOWN if one.lower() == by_folder.lower()]
-        for note in () if name or found else sorted(path.glob("RELEASE_v*.txt")):
-            found += _NAME.findall(note.read_text("utf-8", "replace")[:1000])
-        self.name = name or [*found, by_folder][0]
+        self.name = name or self._name_by_files(by_folder)
         self.raw = self.require(path / "raw")
         self.is_typed = any(
             (self.raw / file).exists() for file in ("relations", "edge_index_dict.npz")
         )
+
+    def _name_by_files(self, by_folder: str) -> str:
+        for name in _KNOWN:
+            if name.lower() == by_folder.lower():
+                return name
+        for note in sorted(self.path.glob("RELEASE_v*.txt")):
+            for name in _NAME.findall(note.read_text("utf-8", "replace")[:1000]):
+                return str(name)
+        return by_folder
 
     def require(self, path: Path) -> Path:
         """The path of a file that must be there."""
@@ -126,13 +132,15 @@ def find_ogb(
             f"(OGB's add_inverse_edge), else directed=True; or name= for one of OGB's, such as "
             f"'ogbn-arxiv'"
         )
-    found: Values = {"nodes": nodes, "edges": edges, "directed": directed is not False}
+    arguments: Values = {"nodes": nodes, "edges": edges, "directed": directed is not False}
     if not folder.is_typed:
-        found |= {"num_nodes": nodes[""].pop("num_nodes"), "nodes": nodes[""], "edges": edges[""]}
-    return {**found, "splits": _node_splits(folder, split_type)}
+        arguments["num_nodes"] = nodes[""].pop("num_nodes")
+        arguments |= {"nodes": nodes[""], "edges": edges[""]}
+    arguments["splits"] = _node_splits(folder, split_type)
+    return arguments
 
 
-def _attribute(stem: str) -> str:
+def _attribute_name(stem: str) -> str:
     """The name of an attribute: "node_feat" is "x", "node_year" is "year", "edge_year" as it is."""
     stem = stem.replace("-", "_").removesuffix("_dict")
     return _ATTRIBUTES.get(stem, stem.removeprefix("node_"))
@@ -148,7 +156,7 @@ def _text_graph(folder: _Folder) -> tuple[ByType, ByType]:
             for kind in ("node-feat", "node-label"):
                 values.update(_text_values(raw / kind / name, "node"))
         types = map(tuple, sorted(folder.lines(raw / "triplet-type-list.csv.gz")))
-        places: dict[Any, Path] = {one: raw / "relations" / "___".join(one) for one in types}
+        places: dict[Any, Path] = {key: raw / "relations" / "___".join(key) for key in types}
         labelled = _types_with(folder, raw / "nodetype-has-label.csv.gz")
         labels = [raw / "node-label" / name / label for name in labelled]
     else:
@@ -180,9 +188,11 @@ def _types_with(folder: _Folder, path: Path) -> list[str]:
 
 def _text_values(folder: Path, of: str) -> Values:
     """Attributes in compressed text: ``node-feat.csv.gz``, ``node_year.csv.gz``."""
-    options: Values = {"id_column": False} if of == "node" else {}
+    id_column = False if of == "node" else None
     values: Values = {
-        _attribute(path.name.removesuffix(".csv.gz")): Source(path, header=False, **options)
+        _attribute_name(path.name.removesuffix(".csv.gz")): Source(
+            path, header=False, id_column=id_column
+        )
         for path in sorted(folder.glob(f"{of}[-_]*.csv.gz"))
     }
     if "edge_attr" in values:
@@ -190,7 +200,7 @@ def _text_values(folder: Path, of: str) -> Values:
     return values
 
 
-def _in_float32(source: Source) -> Iterator[npt.NDArray[Any]]:
+def _in_float32(source: Source) -> Iterator[Array]:
     """The rows of a table of edge features, in the dtype of OGB's reader."""
     rows = open_attribute(source, "edge_attr", np.dtype(np.float32), of="edge")
     return (values for _, values in rows.chunks(_ROWS_AT_ONCE))
@@ -207,7 +217,7 @@ def _binary_graph(folder: _Folder) -> tuple[ByType, ByType]:
         for array in npz_arrays(path):
             stem = path.name.split(".")[0] if folder.is_typed else array.name
             key: Any = array.name if folder.is_typed else ""
-            name = _attribute(stem)
+            name = _attribute_name(stem)
             if stem.startswith("num_nodes"):
                 counts = np.atleast_1d(array.read())
                 with reading(array.label, "number of nodes, of one graph"):
@@ -229,18 +239,18 @@ def _binary_values(folder: _Folder, array: StoredArray, name: str) -> Any:
     """An attribute; one of a single column is a vector, but features stay rows."""
     if name in ("edge_index", "x", "edge_attr") or array.shape[1:] != (1,):
         return array.label
-    if name == "y" and folder.name == _CLASSES_AS_FLOATS and array.dtype.kind == "f":
+    if name == "y" and folder.name == _CLASSES_AS_FLOATS and np.dtype(array.dtype).kind == "f":
         return lambda: _classes(array.label, array.read().reshape(-1))
     return lambda: iter([array.read().reshape(-1)])
 
 
-def _classes(name: str, array: Any) -> Iterator[npt.NDArray[np.int64]]:
+def _classes(name: str, array: Array) -> Iterator[npt.NDArray[np.int64]]:
     """Classes that are stored as floats, as integers: NaN becomes -1."""
     begin = 0
     for piece in pieces_of(array, _LABELS_AT_ONCE):
-        known = np.where(np.isnan(piece), -1, piece)
-        classes = known.astype(np.int64)
-        wrong = np.flatnonzero(classes != known)
+        numbers = np.where(np.isnan(piece), -1, piece)
+        classes = numbers.astype(np.int64)
+        wrong = np.flatnonzero(classes != numbers)
         if len(wrong):
             at = int(wrong[0])
             raise ValueError(
@@ -254,11 +264,11 @@ def _classes(name: str, array: Any) -> Iterator[npt.NDArray[np.int64]]:
 def _node_splits(folder: _Folder, split_type: str | None) -> Values:
     """Splits of nodes by our names; those of edges are not read."""
     parent = folder.path / "split"
-    there = sorted(path.name for path in parent.glob("*") if path.is_dir())
+    kinds = sorted(path.name for path in parent.glob("*") if path.is_dir())
     prescribed = _KNOWN[folder.name][1] if folder.name in _KNOWN else ""
-    chosen = split_type or (there[0] if len(there) == 1 else prescribed)
+    chosen = split_type or (kinds[0] if len(kinds) == 1 else prescribed)
     if not chosen:
-        raise ValueError(f"{parent} has {', '.join(there)}: choose one of them with split_type=")
+        raise ValueError(f"{parent} has {', '.join(kinds)}: choose one of them with split_type=")
     path = folder.require(parent / chosen)
     if folder.name.startswith("ogbl-") or (path / "train.pt").exists():
         warnings.warn(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any
 
+import numpy.typing as npt
 from tqdm.auto import tqdm
 
 from graphzero.store.manifest import EDGES, EdgeType, Neighbors
@@ -94,12 +95,16 @@ class Source:
 
     def options(self) -> dict[str, Any]:
         """The options that are not the default, by name."""
-        found = {}
-        for each in fields(self)[1:]:
-            value = getattr(self, each.name)
-            if not (value is None if each.default is None else value == "auto"):
-                found[each.name] = value
-        return found
+        options = {}
+        for option in fields(self)[1:]:
+            value = getattr(self, option.name)
+            if not (value is None if option.default is None else value == "auto"):
+                options[option.name] = value
+        return options
+
+    def completed_by(self, defaults: Source) -> Source:
+        """The source with the options of another one where it has none."""
+        return Source(self.value, **{**defaults.options(), **self.options()})
 
     def check_options(self, allowed: Collection[str], what: str, *, is_table: bool) -> None:
         """Refuses options that do not apply.
@@ -281,8 +286,8 @@ class BuildOptions:
     splits: Mapping[str, Any] | None = None
     nodes: Any = None
     edge_splits: Any = None
-    weight_attrs: Any = None
-    time_attrs: Any = None
+    weight_attrs: str | Iterable[str] | None = None
+    time_attrs: str | Iterable[str] | None = None
     num_nodes: int | None = None
     ids: str | None = "dense"
     directed: bool = True
@@ -296,15 +301,29 @@ class BuildOptions:
     header: bool | str = "auto"
     delimiter: str = "auto"
     edge_ids: bool = False
-    coalesce: Any = False
-    drop_self_loops: Any = False
-    reverse: Any = False
-    feature_dtype: Any = None
-    edge_attrs: Any = None
-    id_column: Any = None
+    coalesce: object = False
+    drop_self_loops: object = False
+    reverse: object = False
+    feature_dtype: npt.DTypeLike | None = None
+    edge_attrs: Sequence[str] | Mapping[str, Column] | None = None
+    id_column: Column | bool | None = None
     memory_limit: int | str = "2GB"
     progress: bool = False
     extras: bytes | None = None  # of `graphzero.pyg.from_data`, see `graphzero.pyg.facade.Extras`
+
+    @property
+    def edge_source(self) -> Source:
+        """The options of the build that are those of a source of edges, without a value."""
+        return Source(
+            None,
+            src=self.src,
+            dst=self.dst,
+            weight=self.weight,
+            timestamp=self.timestamp,
+            edge_attrs=self.edge_attrs,
+            header=self.header,
+            delimiter=self.delimiter,
+        )
 
     @property
     def maps_ids(self) -> bool:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from graphzero.ingest.dataset_files import StoredGraph, open_stored_graph
 from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.options import Advance, Progress, WriteOptions
-from graphzero.ingest.rows import Kind, Rows, open_split
+from graphzero.ingest.rows import Rows, open_split
 from graphzero.ingest.sort import (
     Array,
     BlockFile,
@@ -26,7 +26,8 @@ from graphzero.ingest.sort import (
     sorted_columns,
     temp_array,
 )
-from graphzero.ingest.sources.table import require_whole
+from graphzero.ingest.sources.columns import require_whole
+from graphzero.store.attribute_names import AttributeOf
 from graphzero.store.format import FLAG_VECTOR, FileWriter, Header, id_dtype, layout, sealed_file
 from graphzero.units import refuse_mask
 
@@ -327,7 +328,7 @@ def write_edge_rows(
 # Splits
 
 
-def _split_ids(value: Any, split: str, name: str, count: int, of: Kind) -> Iterator[Array]:
+def _split_ids(value: Any, split: str, name: str, count: int, of: AttributeOf) -> Iterator[Array]:
     held = "node ids" if of == "node" else "positions in the edge list"
     rows = open_split(value, split, name, held)
     shown = split if rows.name == split else f"{split} ({rows.name})"
@@ -350,7 +351,7 @@ def write_split(
     count: int,
     *,
     memory: int,
-    of: Kind = "node",
+    of: AttributeOf = "node",
     remap: Remap | None = None,
 ) -> FileWriter:
     """Writes a split: the user's node ids, or positions in the edge list, in the user's order.

@@ -27,7 +27,7 @@ from graphzero.ingest.options import WriteOptions
 from graphzero.ingest.row_files import Remap, rows_layout, write_edge_rows, write_rows, write_split
 from graphzero.ingest.rows import Rows, as_numbers, rows_of_array
 from graphzero.ingest.sort import Array, spooling_near, temp_array
-from graphzero.ingest.sources.table import Column, checked
+from graphzero.ingest.sources.columns import Column, checked
 from graphzero.ingest.sources.tables import InputFiles, noting_inputs
 from graphzero.store.atomic import require_disk_space
 from graphzero.store.folder import FolderChange, changing_folder

@@ -11,25 +11,30 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from graphzero.ingest.sort import bytes_of, new_spool
-from graphzero.ingest.sources.sparse_matrix import SparseMatrix, matrix_of_parts, matrix_of_scipy
-from graphzero.ingest.sources.table import (
+from graphzero.ingest.sources.columns import (
     CONTAINERS,
+    Array,
+    DType,
     chunks_of,
     is_chunks,
     is_scipy,
     reading,
     split_member,
 )
+from graphzero.ingest.sources.sparse_matrix import (
+    SparseMatrix,
+    matrix_of,
+    matrix_of_parts,
+    matrix_of_scipy,
+)
 from graphzero.ingest.sources.tables import note_input
 from graphzero.store.format import BFLOAT16, MAGIC
 
-Array = npt.NDArray[Any]
 _ROLES: dict[str, tuple[str, ...]] = {
     "edge_index": ("edge_index", "edges"),
     "x": ("x", "features", "feat", "node_feat"),
@@ -60,7 +65,7 @@ class StoredArray:
     file: Path
     name: str
     shape: tuple[int, ...]
-    dtype: Any
+    dtype: DType | str  # of torch, its name
     read: Callable[[], Any]
 
     @property
@@ -69,22 +74,22 @@ class StoredArray:
         return f"{self.file}:{self.name}"
 
 
-def _chosen(
+def _chosen_array(
     file: Path, arrays: Sequence[StoredArray], member: str | None, wanted: Sequence[str]
 ) -> StoredArray:
     """The array to read: the one that the user names, else the one of a `wanted` name."""
     if not arrays:
         raise ValueError(f"{file} holds no arrays")
-    names = [one.name for one in arrays]
-    listed = ", ".join(f"{one.name} ({one.shape} {one.dtype})" for one in arrays)
+    names = [array.name for array in arrays]
+    listed = ", ".join(f"{array.name} ({array.shape} {array.dtype})" for array in arrays)
     if member is not None:
         if names.count(member) == 1:
             return arrays[names.index(member)]
         raise ValueError(f"{file} has not one array {member!r}; it has {listed:.1000}")
-    found = [one for one in arrays if one.name in wanted]
+    fitting = [array for array in arrays if array.name in wanted]
     others = {name for role in _ROLES.values() for name in role} - set(wanted)
-    if len(found) == 1:
-        return found[0]
+    if len(fitting) == 1:
+        return fitting[0]
     if len(names) == 1 and names[0] not in others:
         return arrays[0]
     raise ValueError(f"{file} has {listed:.1000}: name the array, as in {file}:{names[0]}")
@@ -93,7 +98,7 @@ def _chosen(
 # --- .npy
 
 
-def load_npy(path: Path) -> npt.NDArray[Any]:
+def load_npy(path: Path) -> Array:
     """The array of a ``.npy`` file, of any dtype but objects, mapped."""
     with reading(path, "NumPy file of numbers"):
         array = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -128,7 +133,7 @@ def _npz_array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> S
         shape, fortran_order, dtype = _NPY_HEADERS[np.lib.format.read_magic(file)](file)
         begin = file.tell()
     size = math.prod(shape) * dtype.itemsize
-    order: Any = "F" if fortran_order else "C"
+    order: Literal["C", "F"] = "F" if fortran_order else "C"
 
     def read() -> Array:
         with reading(label, "NumPy array"):
@@ -171,7 +176,7 @@ _DTYPES_02 = {0: "<i4", 1: "<i8", 2: "<f4", 3: "<f8"}
 
 
 def _open_02(path: Path, suffix: str) -> Array | SparseMatrix:
-    def mapped(dtype: str, begin: int, *shape: int) -> Any:
+    def mapped(dtype: str, begin: int, *shape: int) -> Array:
         return np.memmap(path, dtype, "r", begin, shape) if all(shape) else np.empty(shape, dtype)
 
     with reading(path, f"{suffix} file of graphzero 0.2"):
@@ -184,8 +189,8 @@ def _open_02(path: Path, suffix: str) -> Array | SparseMatrix:
         if head[:1].tobytes() != _MAGIC_02[suffix]:
             raise ValueError("it begins with other bytes")
         if suffix == ".gd":
-            rows: Array = mapped(_DTYPES_02[head.view("<u4")[3]], 32, *head[2:4].tolist())
-            return rows
+            num_rows, width = head[2:4].tolist()
+            return mapped(_DTYPES_02[head.view("<u4")[3]], 32, num_rows, width)
         *sizes, nodes, edges, weighted = head[1:].tolist()
         begin = 64 + -(-8 * (nodes + 1) // 64) * 64
         if sizes != [8 * (nodes + 1), 8 * edges, 64, begin]:
@@ -193,7 +198,7 @@ def _open_02(path: Path, suffix: str) -> Array | SparseMatrix:
         parts = {"indptr": mapped("<i8", 64, nodes + 1), "indices": mapped("<u8", begin, edges)}
         if weighted:
             parts["data"] = mapped("<f4", begin + -(-8 * edges // 64) * 64, edges)
-    return SparseMatrix(os.fspath(path), "csr", (nodes, nodes), parts.get)
+    return matrix_of(os.fspath(path), "csr", (nodes, nodes), parts.get)
 
 
 # --- which array a value is
@@ -205,7 +210,7 @@ _OF_TEXTS = (
 
 
 def open_array(
-    value: Any, what: str, names: Sequence[str] = (), dtype: np.dtype[Any] | None = None
+    value: Any, what: str, names: Sequence[str] = (), dtype: DType | None = None
 ) -> Array:
     """The array that a value is or names: in memory or mapped.
 
@@ -221,65 +226,65 @@ def open_array(
         What it is to become: as bfloat16 it may have two bytes without a meaning, which is how
         NumPy saves it.
     """
-    found = open_edge_array(value, what, names, dtype)
-    if isinstance(found, SparseMatrix):
+    array = open_edge_array(value, what, names, dtype)
+    if isinstance(array, SparseMatrix):
         raise ValueError(
-            f"{found.name} is a sparse matrix, and {what} are stored dense: give matrix.toarray() "
+            f"{array.name} is a sparse matrix, and {what} are stored dense: give matrix.toarray() "
             f"(of torch: to_dense()), or its rows in pieces, "
             f"(matrix[i : i + 1000].toarray() for i in range(0, n, 1000))"
         )
-    return found
+    return array
 
 
 def open_edge_array(
-    value: Any, what: str, names: Sequence[str], dtype: np.dtype[Any] | None = None
+    value: Any, what: str, names: Sequence[str], dtype: DType | None = None
 ) -> Array | SparseMatrix:
     """`open_array` for edges, which a sparse matrix may be."""
-    found = _open(value, what, names)
-    if isinstance(found, SparseMatrix):
-        return found
-    is_bare = found.dtype == "V2"  # np.save stores ml_dtypes' bfloat16 so
-    if found.dtype == BFLOAT16 or found.dtype.name == "bfloat16" or (is_bare and dtype == BFLOAT16):
-        return found.view(BFLOAT16)
-    if found.dtype.kind in "iufb":
-        return found
-    hint = ": it must hold numbers" + (_OF_TEXTS if found.dtype.kind in "OSTU" else "")
+    array = _open(value, what, names)
+    if isinstance(array, SparseMatrix):
+        return array
+    is_bare = array.dtype == "V2"  # np.save stores ml_dtypes' bfloat16 so
+    if array.dtype == BFLOAT16 or array.dtype.name == "bfloat16" or (is_bare and dtype == BFLOAT16):
+        return array.view(BFLOAT16)
+    if array.dtype.kind in "iufb":
+        return array
+    hint = ": it must hold numbers" + (_OF_TEXTS if array.dtype.kind in "OSTU" else "")
     if is_bare:
         view = "feature_dtype='bfloat16', or array.view([('bfloat16', '<u2')])"
         hint = f", which has no meaning: if these are bfloat16, give {view}"
-    raise ValueError(f"{_name_of(value, what)} has dtype {found.dtype}{hint}")
+    raise ValueError(f"{_name_of(value, what)} has dtype {array.dtype}{hint}")
 
 
 def open_id_array(value: Any, what: str, names: Sequence[str]) -> Array:
     """`open_array` for ids as they are: integers of any type, or texts; also a mask."""
-    found = _open(value, what, names)
-    if isinstance(found, SparseMatrix):
+    array = _open(value, what, names)
+    if isinstance(array, SparseMatrix):
         raise ValueError(
-            f"{found.name} is a sparse matrix, whose ids are its rows and columns, from 0: leave "
+            f"{array.name} is a sparse matrix, whose ids are its rows and columns, from 0: leave "
             f"out ids='map', or give ids"
         )
-    if isinstance(value, list | tuple) and found.dtype.kind == "f":
-        found = np.asarray(value, dtype=object)  # integers of 2^63 and more beside others
-    elif found.dtype.kind == "T":  # NumPy's texts of any length
-        found = np.asarray(found, dtype=object)
-    if found.dtype.kind not in "iubUO" and len(found):
+    if isinstance(value, list | tuple) and array.dtype.kind == "f":
+        array = np.asarray(value, dtype=object)  # integers of 2^63 and more beside others
+    elif array.dtype.kind == "T":  # NumPy's texts of any length
+        array = np.asarray(array, dtype=object)
+    if array.dtype.kind not in "iubUO" and len(array):
         name = _name_of(value, what)
-        raise ValueError(f"{name} has dtype {found.dtype}: ids must be integers or texts")
-    return found
+        raise ValueError(f"{name} has dtype {array.dtype}: ids must be integers or texts")
+    return array
 
 
-def _name_of(value: Any, what: str) -> str:
+def _name_of(value: object, what: str) -> str:
     return os.fspath(value) if isinstance(value, str | os.PathLike) else what
 
 
-def is_tensor(value: Any) -> bool:
+def is_tensor(value: object) -> bool:
     """Whether it is a tensor of torch, which may not be installed."""
     return type(value).__module__.partition(".")[0] == "torch" or hasattr(value, "detach")
 
 
 def _open(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
     if isinstance(value, str | os.PathLike):
-        return _open_file(value, names)
+        return _open_array_file(value, names)
     if is_chunks(value):
         return _array_of(value, what)
     if is_scipy(value):
@@ -296,7 +301,7 @@ def _open(value: Any, what: str, names: Sequence[str]) -> Array | SparseMatrix:
     return np.asarray(value)
 
 
-def _open_file(value: str | os.PathLike[str], names: Sequence[str]) -> Array | SparseMatrix:
+def _open_array_file(value: str | os.PathLike[str], names: Sequence[str]) -> Array | SparseMatrix:
     path, member = split_member(value)
     note_input(path)
     suffix = path.suffix.lower()
@@ -305,29 +310,29 @@ def _open_file(value: str | os.PathLike[str], names: Sequence[str]) -> Array | S
     if suffix not in CONTAINERS:
         return load_npy(path)
     arrays = npz_arrays(path) if suffix == ".npz" else _torch_arrays(path)
-    parts = {one.name: one.read for one in arrays}
+    parts = {array.name: array.read for array in arrays}
     if member is None and {"format", "shape", "data"} <= parts.keys():
         return matrix_of_parts(os.fspath(path), parts)
-    found: Array | SparseMatrix = _chosen(path, arrays, member, names).read()
-    return found
+    chosen: Array | SparseMatrix = _chosen_array(path, arrays, member, names).read()
+    return chosen
 
 
 def _torch_arrays(path: Path) -> list[StoredArray]:
     from graphzero.ingest.sources import torch_file
 
-    found = []
+    arrays = []
     for name, value in torch_file.tensors_in(path).items():
         read = partial(torch_file.open_tensor, value, f"{path}:{name}" if name else str(path))
         dtype = str(value.dtype).removeprefix("torch.")
-        found.append(StoredArray(path, name, tuple(value.shape), dtype, read))
-    return found
+        arrays.append(StoredArray(path, name, tuple(value.shape), dtype, read))
+    return arrays
 
 
 # --- iterators of chunks of rows
 
 
-def _array_of(chunks: Any, name: str) -> npt.NDArray[Any]:
-    first: npt.NDArray[Any] | None = None
+def _array_of(chunks: Any, name: str) -> Array:
+    first: Array | None = None
     rows = 0
     with closing(new_spool()) as spool:
         for number, chunk in enumerate(chunks_of(chunks, name)):
@@ -347,4 +352,4 @@ def _array_of(chunks: Any, name: str) -> npt.NDArray[Any]:
             rows += len(array)
         if first is None:
             raise ValueError(f"{name} is an iterator without any chunk")
-        return spool.array().view(first.dtype).reshape(rows, *first.shape[1:])
+        return spool.array().view(first.dtype).reshape((rows, *first.shape[1:]))

@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet
 
 from graphzero.ingest.sort import TempColumn, new_spool
-from graphzero.ingest.sources.table import (
+from graphzero.ingest.sources.columns import (
+    Array,
     Chunk,
     Column,
+    DType,
     Table,
     checked,
     chunks_of,
@@ -46,35 +47,43 @@ class ArrowTable(Table):
     name : str
         For messages.
     schema : pyarrow.Schema
-    read : callable
+    batches : callable
         Makes batches of at most so many records, with the columns of some names, in that order.
     num_records : int or None
         None if it is unknown.
+    has_names : bool
+        Whether the names of the schema are those of the user's columns.
+    chunk_begins : list of int, optional
+        Of chunks that an iterator yields: the first record of each that has been read.
     """
 
     def __init__(
         self,
         name: str,
         schema: pa.Schema,
-        read: ReadBatches,
+        batches: ReadBatches,
         num_records: int | None = None,
+        *,
+        has_names: bool = True,
+        chunk_begins: list[int] | None = None,
     ) -> None:
         self.name = name
-        self.names: Sequence[str] | None = tuple(schema.names)
+        self.names = tuple(schema.names) if has_names else None
         self.width = len(schema.names)
         self.num_records = num_records
         kinds = zip(schema.names, map(_storage_type, schema.types), strict=True)
         self.schema = pa.schema(list(kinds))
-        self.read = read
+        self.batches = batches
+        self._chunk_begins = chunk_begins
         if self.width == 0:
             raise ValueError(f"{name} is empty: it has no columns")
 
     @cached_property
-    def dtypes(self) -> Sequence[np.dtype[Any] | None]:
+    def dtypes(self) -> Sequence[DType | None]:
         """Of each column; of lists, as long as that of the first record, with their shape."""
         kinds = self.schema.types
         lists = [i for i, kind in enumerate(kinds) if _is_list(kind)]
-        batches = self._batches(lists, 1) if lists else iter(())
+        batches = self._stored_batches(lists, 1) if lists else iter(())
         first = next((batch for batch in batches if batch.num_rows), None)
         lengths = {}
         if first is not None:
@@ -82,7 +91,7 @@ class ArrowTable(Table):
             lengths = {i: cell.as_py() for i, cell in zip(lists, cells, strict=True)}
         return [_numpy_dtype(kind, lengths.get(i)) for i, kind in enumerate(kinds)]
 
-    def _batches(self, indices: Sequence[int], max_records: int) -> Iterator[pa.RecordBatch]:
+    def _stored_batches(self, indices: Sequence[int], max_records: int) -> Iterator[pa.RecordBatch]:
         names = [self.schema.names[index] for index in indices]
         for name in names:
             if self.schema.names.count(name) > 1:
@@ -90,13 +99,20 @@ class ArrowTable(Table):
                     f"{self.name} has more than one column {name!r}: rename one of them"
                 )
         try:
-            yield from map(_of_storage, self.read(names, max_records))
+            yield from map(_of_storage, self.batches(names, max_records))
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno:
                 raise
             raise ValueError(f"{self.name} is damaged, or cannot be read: {error}") from None
 
-    def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
+    def locate(self, record: int) -> str:
+        """The number of a record, in its chunk where there are chunks."""
+        if self._chunk_begins is None:
+            return super().locate(record)
+        chunk = bisect_right(self._chunk_begins, record) - 1
+        return f"chunk {chunk}, edge {record - self._chunk_begins[chunk]}"
+
+    def read(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
         """Pieces of some columns, of at most max_records records; lists as (n, length)."""
         for column in columns:
             self._check(column)
@@ -105,7 +121,7 @@ class ArrowTable(Table):
         )
         max_records = min(max_records, max(_LEAST_RECORDS, _BATCH_BYTES // record_bytes))
         record = 0
-        for batch in self._batches([column.index for column in columns], max_records):
+        for batch in self._stored_batches([column.index for column in columns], max_records):
             for begin in range(0, batch.num_rows, max_records):
                 part = batch.slice(begin, max_records)
                 yield tuple(
@@ -129,14 +145,14 @@ class ArrowTable(Table):
                 f"{self.name}: the {column.label} has type {kind}, not a number type: {hint}"
             )
 
-    def _values(self, array: pa.Array, column: Column, record: int) -> npt.NDArray[Any]:
+    def _values(self, array: pa.Array, column: Column, record: int) -> Array | pa.Array:
         if column.is_raw and pa.types.is_dictionary(array.type):
-            array = _decoded(array)  # whose values may be null
+            array = _decoded_texts(array)  # whose values may be null
         if array.null_count:
             place = self.locate(record + pa.compute.index(array.is_null(), True).as_py())
             raise ValueError(f"{self.name}, {place}: an empty cell is not {column.expected()}")
         if column.is_raw and not pa.types.is_integer(array.type):
-            return array  # type: ignore[no-any-return]  # Arrow's texts, as `Column.raw` says
+            return array
         if not column.dtype.shape:
             return checked(_numbers(array), column, self, record)
         length = column.dtype.shape[0]
@@ -153,7 +169,7 @@ class ArrowTable(Table):
         return numbers.reshape(len(array), length)
 
 
-def _decoded(array: pa.DictionaryArray) -> pa.Array:
+def _decoded_texts(array: pa.DictionaryArray) -> pa.Array:
     values = array.dictionary
     if str(values.type) == "string_view":
         values = values.cast(pa.large_string())  # pyarrow decodes no views
@@ -182,11 +198,11 @@ def _item_type(kind: pa.DataType) -> pa.DataType:
     return item.value_type if pa.types.is_dictionary(item) else item
 
 
-def _numpy_dtype(kind: pa.DataType, length: int | None) -> np.dtype[Any] | None:
+def _numpy_dtype(kind: pa.DataType, length: int | None) -> DType | None:
     """Of the numbers in a column."""
     item = _item_type(kind)
     if pa.types.is_boolean(item):
-        dtype: np.dtype[Any] = np.dtype(np.bool_)
+        dtype: DType = np.dtype(np.bool_)
     elif pa.types.is_integer(item) or pa.types.is_floating(item):
         dtype = np.dtype(item.to_pandas_dtype())
     else:
@@ -194,12 +210,12 @@ def _numpy_dtype(kind: pa.DataType, length: int | None) -> np.dtype[Any] | None:
     return np.dtype((dtype, (length or 0,))) if _is_list(kind) else dtype
 
 
-def _numbers(array: pa.Array) -> npt.NDArray[Any]:
+def _numbers(array: pa.Array) -> Array:
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.uint8())
-    numbers: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    numbers: Array = array.to_numpy(zero_copy_only=False)
     return numbers
 
 
@@ -238,7 +254,7 @@ def open_ipc(path: Path) -> ArrowTable:
         again = "write it again with pyarrow.feather.write_feather"
         raise ValueError(f"{path} is a Feather file of version 1: {again}")
 
-    def opened(names: Sequence[str] | None) -> Any:
+    def opened(names: Sequence[str] | None) -> pa.RecordBatchReader | pa.RecordBatchFileReader:
         # pyarrow's own threads would decompress whole batches ahead.
         included = None if names is None else sorted({schema.names.index(name) for name in names})
         options = pa.ipc.IpcReadOptions(included_fields=included, use_threads=False)
@@ -279,15 +295,8 @@ def open_frame(value: Any, of: Literal["node", "edge"], *, once: bool = False) -
     if isinstance(value, types_of("pandas", "DataFrame", "Series")):
         _check_index(value, name, of)
         return _open_pandas(value, name)
-    is_dataset = isinstance(value, types_of("pyarrow.dataset", "Dataset"))
-    if is_dataset:
-        # One batch and one file ahead: by default pyarrow reads 16 batches and 4 files.
-        ahead = {"batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
-        return ArrowTable(
-            name,
-            value.schema,
-            lambda names, most: value.to_batches(columns=names, batch_size=most, **ahead),
-        )
+    if isinstance(value, types_of("pyarrow.dataset", "Dataset")):
+        return _open_dataset(value, name)
     if isinstance(value, pa.RecordBatch):
         value = pa.Table.from_batches([value])
     elif isinstance(value, types_of("polars", "DataFrame")):
@@ -301,32 +310,53 @@ def open_frame(value: Any, of: Literal["node", "edge"], *, once: bool = False) -
         )
     try:
         reader = pa.RecordBatchReader.from_stream(value)
-        return _stream_table(name, reader.schema, reader, once=once)
+        batches, num_records = _stream_batches(name, reader.schema, reader, once=once)
+        return ArrowTable(name, reader.schema, batches, num_records)
     except pa.ArrowException as error:
         raise ValueError(f"{name} cannot be read: {error}") from None
 
 
-def _stream_table(
-    name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, once: bool
-) -> ArrowTable:
-    """The records of a stream that can be read once; in a temporary file if they are read again."""
-    num_records, left = None, [batches]
+def _open_dataset(dataset: Any, name: str) -> ArrowTable:
+    """The records of a dataset of pyarrow, one batch and one file ahead.
+
+    By default pyarrow reads 16 batches and 4 files ahead. Files of the user's own are not read so:
+    of Parquet, it decodes whole row groups at once.
+    """
+
+    def batches(names: list[str], max_records: int) -> Iterator[pa.RecordBatch]:
+        yield from dataset.to_batches(
+            columns=names,
+            batch_size=max_records,
+            batch_readahead=1,
+            fragment_readahead=1,
+            use_threads=False,
+        )
+
+    return ArrowTable(name, dataset.schema, batches)
+
+
+def _stream_batches(
+    name: str, schema: pa.Schema, stream: Iterable[pa.RecordBatch], *, once: bool
+) -> tuple[ReadBatches, int | None]:
+    """What reads a stream, and its number of records: spooled, unless it is read once only."""
+    num_records = None
+    unread = [stream]
     if not once:
         with closing(new_spool()) as spool:
             with pa.ipc.new_stream(_Sink(spool), schema) as writer:
                 num_records = 0
-                for batch in batches:
+                for batch in stream:
                     writer.write_batch(batch)
                     num_records += batch.num_rows
             data = pa.py_buffer(spool.array())
 
-    def read(names: list[str], max_records: int) -> Iterator[pa.RecordBatch]:
-        if once and not left:
+    def batches(names: list[str], max_records: int) -> Iterator[pa.RecordBatch]:
+        if once and not unread:
             raise ValueError(f"{name} can be read only once: write it to a file first")
-        stream = left.pop() if once else pa.ipc.open_stream(data)
-        yield from (batch.select(names) for batch in stream)
+        source = unread.pop() if once else pa.ipc.open_stream(data)
+        yield from (batch.select(names) for batch in source)
 
-    return ArrowTable(name, schema, read, num_records)
+    return batches, num_records
 
 
 class _Sink(io.RawIOBase):
@@ -346,7 +376,7 @@ class _Sink(io.RawIOBase):
 def _check_index(value: Any, name: str, of: str) -> None:
     """Refuses an index that says which node or edge a record is, or may say it."""
     index: Any = value.index
-    named = ", ".join(str(one) for one in index.names if one is not None)
+    named = ", ".join(str(level) for level in index.names if level is not None)
     is_range = isinstance(index, types_of("pandas", "RangeIndex"))
     counts = is_range and (index.start, index.step) == (0, 1)
     if named or (of == "node" and not counts):
@@ -365,16 +395,14 @@ def _open_pandas(frame: Any, name: str) -> ArrowTable:
     schema = pa.schema(list(zip(labels, map(_pandas_type, columns), strict=True)))
 
     def read(names: list[str], max_records: int) -> Iterator[pa.RecordBatch]:
-        chosen = [columns[labels.index(one)] for one in names]
+        chosen = [columns[labels.index(name)] for name in names]
         for begin in range(0, len(frame), max_records):
             parts = (column.iloc[begin : begin + max_records] for column in chosen)
-            kinds = (schema.field(one).type for one in names)
+            kinds = (schema.field(name).type for name in names)
             yield pa.record_batch(list(map(_pandas_array, parts, kinds)), names)
 
-    table = ArrowTable(name, schema, read, len(frame))
-    if isinstance(frame.columns, types_of("pandas", "RangeIndex")):
-        table.names = None
-    return table
+    has_names = not isinstance(frame.columns, types_of("pandas", "RangeIndex"))
+    return ArrowTable(name, schema, read, len(frame), has_names=has_names)
 
 
 def _pandas_type(column: Any) -> pa.DataType:
@@ -389,9 +417,9 @@ def _pandas_array(column: Any, kind: pa.DataType | None) -> pa.Array:
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf":
         return pa.array(np.ascontiguousarray(column.to_numpy()), type=kind, from_pandas=False)
     if column.dtype == object and kind is not None and pa.types.is_integer(kind):
-        found = pa.array(column, from_pandas=True)
-        if pa.types.is_floating(found.type):  # with type= Arrow cuts off fractions
-            return found.cast(kind)
+        untyped = pa.array(column, from_pandas=True)
+        if pa.types.is_floating(untyped.type):  # with type= Arrow cuts off fractions
+            return untyped.cast(kind)
     array = pa.array(column, type=kind, from_pandas=True)
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
@@ -415,19 +443,13 @@ def open_chunks(
     first = next(batches, None)
     if first is None:
         first = pa.record_batch([pa.array([], pa.int64())] * 2, _PAIR)
+    schema, stream = first.schema, itertools.chain([first], batches)
     try:
-        table = _stream_table(name, first.schema, itertools.chain([first], batches), once=once)
+        reread, num_records = _stream_batches(name, schema, stream, once=once)
     except pa.ArrowException as error:  # of another schema
         raise ValueError(f"{name}: all chunks must have the same types: {error}") from None
-    if first.schema.names == _PAIR:
-        table.names = None
-
-    def locate(record: int) -> str:
-        chunk = bisect_right(begins, record) - 1
-        return f"chunk {chunk}, edge {record - begins[chunk]}"
-
-    table.locate = locate  # type: ignore[method-assign]
-    return table
+    has_names = schema.names != _PAIR
+    return ArrowTable(name, schema, reread, num_records, has_names=has_names, chunk_begins=begins)
 
 
 _PAIR = ["first of a pair", "second of a pair"]  # of columns without names
@@ -464,7 +486,7 @@ def _batches_of(
                 f"and targets, or tables, such as {{'src': ..., 'dst': ..., 'weight': ...}}"
             ) from None
         begins.append(count)
-        for batch in table.read(names, _CHUNK_RECORDS):
+        for batch in table.batches(names, _CHUNK_RECORDS):
             count += batch.num_rows
             yield batch
 
@@ -473,9 +495,9 @@ def _is_across(shape: tuple[int, ...], earlier: bool | None) -> bool:
     """Whether an array of edges has shape (2, n), and not (n, 2), as earlier ones have."""
     if len(shape) != 2 or 2 not in shape:
         raise ValueError(f"it has shape {shape}, and not (2, n) or (n, 2)")
-    found = earlier if shape == (2, 2) else shape[0] == 2
-    if found is None:
+    is_across = earlier if shape == (2, 2) else shape[0] == 2
+    if is_across is None:
         raise ValueError("it has shape (2, 2), which may be (2, n) or (n, 2)")
-    if found != earlier and earlier is not None:
+    if is_across != earlier and earlier is not None:
         raise ValueError(f"it has shape {shape}, and earlier ones the other way")
-    return found
+    return is_across

@@ -8,6 +8,7 @@ import itertools
 import lzma
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO
 
@@ -16,12 +17,12 @@ import pyarrow as pa
 import pyarrow.csv
 
 from graphzero._core import PARSE_PADDING, PARSED_DTYPES, parse_records
-from graphzero.ingest.sources.table import (
+from graphzero.ingest.sources.columns import (
     IDS,
     Chunk,
     Column,
     Table,
-    find_known,
+    find_names,
     is_source_name,
     is_target_name,
     looks_like_name,
@@ -150,9 +151,9 @@ class LineBlocks:
 
     def take(self, count: int) -> None:
         """Drops whole lines from the block's begin: so many bytes."""
-        left = self._filled - count
-        self.buffer[:left] = self.buffer[count : self._filled]
-        self._filled = left
+        rest = self._filled - count
+        self.buffer[:rest] = self.buffer[count : self._filled]
+        self._filled = rest
 
     def rest(self, name: str) -> Iterator[bytes]:
         """What has not been taken, in blocks of whole lines with line ends of any kind.
@@ -192,8 +193,6 @@ def with_single_blanks(lines: bytes) -> bytes:
 # --- the format, by the first lines
 
 WHITESPACE = "whitespace"  # as a delimiter: any number of blanks and tabs
-# For `header`: "auto" of a table whose ids may be texts, such as ids='map' has.
-TEXT_IDS = "auto, ids may be texts"
 _SAMPLE_LINES = 20
 _MAX_LINE = 16 << 20
 _MATRIX_MARKET = (
@@ -234,30 +233,57 @@ def _delimiter_of(lines: list[str]) -> str:
     return present[0] if present else ","
 
 
-def _is_header(name: str, cells: list[str], header: bool | str, strict: bool) -> bool:
-    if isinstance(header, bool):
-        return header
-    filled = [cell.strip() for cell in cells if cell.strip()]
-    texts = [cell for cell in filled if not is_number(cell)]
-    # A first record with a gap or a malformed number is not taken for a header.
-    if not filled or not all(map(looks_like_name, texts)):
-        return False
-    of_ids = bool(find_known(texts, IDS))
-    if len(texts) < len(filled):
-        # Columns of a table may be named 0, 1, 2, ..., beside a name such as "id" or none.
-        numbers = [cell for cell in filled if is_number(cell)]
-        numbered = numbers == [str(i) for i in range(len(numbers))]
-        if header == TEXT_IDS:
-            return of_ids and len(texts) == 1 and numbered and not strict
-        return not strict and not is_number(cells[0]) and (of_ids if texts else numbered)
-    if header != TEXT_IDS or of_ids or not strict:
-        return header != TEXT_IDS or of_ids or len(cells) > 1
-    if any(is_source_name(cell) or is_target_name(cell) for cell in texts):
-        return True
-    raise ValueError(
-        f"{name}: the first line, {','.join(cells)!r:.80}, may be a header or an edge between "
-        f"texts: say header=True or header=False, as in gz.Source(path, header=True)"
-    )
+@dataclass(frozen=True)
+class HeaderRule:
+    """How it is decided whether the first line of a text file has the names of its columns.
+
+    Attributes
+    ----------
+    says : bool or None
+        What the user says of it. None: its cells decide.
+    only_texts : bool
+        Whether a header may not have any numeric cell. Then a bad first record of a table of
+        numbers is an error, and is not taken for a header.
+    text_ids : bool
+        Whether ids may be texts, so that a record can look like a header.
+    """
+
+    says: bool | None = None
+    only_texts: bool = False
+    text_ids: bool = False
+
+    def is_header(self, cells: list[str], name: str) -> bool:
+        """Whether the first line is a header; `name` is the file, for messages."""
+        if self.says is not None:
+            return self.says
+        filled = [cell.strip() for cell in cells if cell.strip()]
+        texts = [cell for cell in filled if not is_number(cell)]
+        # A first record with a gap or a malformed number is not taken for a header.
+        if not filled or not all(map(looks_like_name, texts)):
+            return False
+        has_id_name = bool(find_names(texts, IDS))
+        if len(texts) < len(filled):
+            # Columns of a table may be named 0, 1, 2, ..., beside a name such as "id" or none.
+            numbers = [cell for cell in filled if is_number(cell)]
+            are_positions = numbers == [str(i) for i in range(len(numbers))]
+            if self.only_texts:
+                return False
+            if self.text_ids:
+                return has_id_name and len(texts) == 1 and are_positions
+            return not is_number(cells[0]) and (has_id_name if texts else are_positions)
+        if not self.text_ids or has_id_name:
+            return True
+        if not self.only_texts:
+            return len(cells) > 1
+        if any(is_source_name(cell) or is_target_name(cell) for cell in texts):
+            return True
+        raise ValueError(
+            f"{name}: the first line, {','.join(cells)!r:.80}, may be a header or an edge between "
+            f"texts: say header=True or header=False, as in gz.Source(path, header=True)"
+        )
+
+
+ANY_HEADER = HeaderRule()
 
 
 def _first_lines(path: Path) -> tuple[int, tuple[int, int], str, list[str]]:
@@ -278,7 +304,8 @@ def _first_lines(path: Path) -> tuple[int, tuple[int, int], str, list[str]]:
         else:
             raise ValueError(f"{path} is empty: it has no columns")
         more = [file.readline(_MAX_LINE).encode("latin-1") for _ in range(_SAMPLE_LINES)]
-    sample = [one.decode(errors="replace") for one in (line, *more) if one.strip(b"\r\n")]
+    filled = [below for below in (line, *more) if below.strip(b"\r\n")]
+    sample = [below.decode(errors="replace") for below in filled]
     if "\0" in "".join(sample):
         raise ValueError(f"{path} is not a text file")
     return count, (size, size + len(line)), comment, sample
@@ -294,7 +321,7 @@ _ARROW = {np.dtype(name): pa.type_for_alias(name) for name in (
 )} | {np.dtype(object): pa.string()}  # fmt: skip
 
 
-class CsvTable(Table):
+class TextTable(Table):
     """The records of a CSV file: plain ones parsed by the compiled core, all others by pyarrow.
 
     Its format is decided by its first lines.
@@ -305,16 +332,11 @@ class CsvTable(Table):
     delimiter : str
         One character, ``"whitespace"`` for any number of blanks and tabs, or ``"auto"``: tab,
         semicolon, comma or whitespace.
-    header : bool or "auto"
-        With ``"auto"`` the first line is a header if it is not numeric.
-    strict : bool
-        Whether a header may not have any numeric cell. Then a bad first record of a table of
-        numbers is an error, and is not taken for a header.
+    rule : HeaderRule
 
     Attributes
     ----------
-    comment : str
-        The last comment line above the records, without its marks; "" if there is none.
+    delimiter : str
     """
 
     def __init__(
@@ -322,20 +344,22 @@ class CsvTable(Table):
         path: Path,
         *,
         delimiter: str = "auto",
-        header: bool | str = "auto",
-        strict: bool = False,
+        rule: HeaderRule = ANY_HEADER,
     ) -> None:
         self.path, self.name = path, str(path)
-        lines_above, begins, self.comment, sample = _first_lines(path)
+        lines_above, begins, comment, sample = _first_lines(path)
         self.delimiter = _delimiter_of(sample) if delimiter == "auto" else delimiter
         try:
             records = list(csv_records(sample, self.delimiter))
         except csv.Error as error:
             raise ValueError(f"{path}, line {lines_above + 1} or soon after it: {error}") from None
-        named = _is_header(self.name, records[0], header, strict)
+        named = rule.is_header(records[0], self.name)
         body = records[1:] if named else records
         self.names = tuple(name.strip() for name in records[0]) if named else None
         self.width = len(records[0])
+        mark = None if self.delimiter in (" ", WHITESPACE) else self.delimiter
+        if not named and len(in_comment := comment.split(mark)) == self.width:
+            self.commented_names = in_comment
         self.first_record = tuple(body[0]) if body else None
         self.num_records = None if body else 0
         self._lines_above, self._begin = lines_above + named, begins[named]
@@ -343,10 +367,11 @@ class CsvTable(Table):
 
     def locate(self, record: int) -> str:
         """The line of a record, such as "line 7"."""
-        found = itertools.islice(self._numbered_records(), record, None)
-        return f"line {next(found, ['unknown'])[0]}"
+        for line, _ in itertools.islice(self._numbered_records(), record, None):
+            return f"line {line}"
+        return "line unknown"
 
-    def chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
+    def read(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
         """Pieces of some columns, of the size of a block of lines."""
         if self.first_record is None:
             return
@@ -361,8 +386,7 @@ class CsvTable(Table):
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno:
                 raise
-            found = self._find_bad_line(columns)
-            raise ValueError(found or f"{self.name}: {error}") from None
+            raise ValueError(self._find_bad_line(columns) or f"{self.name}: {error}") from None
 
     def _plain(self, lines: LineBlocks, columns: Sequence[Column]) -> Iterator[Chunk]:
         """Pieces up to the first record that the core does not read, or the end."""
@@ -386,28 +410,31 @@ class CsvTable(Table):
         read = [names[column.index] for column in columns]
         blanks = self.delimiter == WHITESPACE
         types = {name: _ARROW[column.dtype] for name, column in zip(read, columns, strict=True)}
-        options = {
-            "read_options": pa.csv.ReadOptions(
-                column_names=names,
-                use_threads=False,
-                block_size=max(_PARSED_BYTES, 8 * self._longest_line),
-            ),
-            "parse_options": pa.csv.ParseOptions(delimiter=" " if blanks else self.delimiter),
-            "convert_options": pa.csv.ConvertOptions(
-                column_types=types,
-                include_columns=read,
-                null_values=[],
-                strings_can_be_null=False,
-            ),
-            # pyarrow's own pools retain freed blocks, tens of megabytes.
-            "memory_pool": pa.system_memory_pool(),
-        }
+        read_options = pa.csv.ReadOptions(
+            column_names=names,
+            use_threads=False,
+            block_size=max(_PARSED_BYTES, 8 * self._longest_line),
+        )
+        parse_options = pa.csv.ParseOptions(delimiter=" " if blanks else self.delimiter)
+        convert_options = pa.csv.ConvertOptions(
+            column_types=types,
+            include_columns=read,
+            null_values=[],
+            strings_can_be_null=False,
+        )
         for block in blocks:
             data = with_single_blanks(block) if blanks else block
             if not data.strip(b"\r\n"):  # it would be an empty file
                 continue
-            table = pa.csv.read_csv(pa.BufferReader(data), **options).combine_chunks()
-            for batch in table.to_batches():
+            table = pa.csv.read_csv(
+                pa.BufferReader(data),
+                read_options=read_options,
+                parse_options=parse_options,
+                convert_options=convert_options,
+                # pyarrow's own pools retain freed blocks, tens of megabytes.
+                memory_pool=pa.system_memory_pool(),
+            )
+            for batch in table.combine_chunks().to_batches():
                 yield tuple(
                     values if column.is_raw else values.to_numpy(zero_copy_only=False)
                     for values, column in zip(batch.columns, columns, strict=True)

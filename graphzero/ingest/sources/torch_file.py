@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from graphzero.ingest.sources.sparse_matrix import SparseMatrix
-from graphzero.ingest.sources.table import reading
+from graphzero.ingest.sources.columns import Array, reading
+from graphzero.ingest.sources.sparse_matrix import SparseMatrix, matrix_of
 from graphzero.store.format import BFLOAT16
 
 _MOST_UNMAPPED_BYTES = 64 << 20
@@ -25,12 +24,12 @@ _AGAIN = "Save its tensors again, as in torch.save({'edge_index': ...}, path)"
 _MOST_DEPTH = 4  # of dictionaries within dictionaries
 
 
-def is_sparse_tensor(value: Any) -> bool:
+def is_sparse_tensor(value: object) -> bool:
     """Whether a value is a tensor of torch with a sparse layout."""
     return str(getattr(value, "layout", "")).startswith("torch.sparse")
 
 
-def array_of_tensor(tensor: Any, name: str) -> npt.NDArray[Any]:
+def array_of_tensor(tensor: Any, name: str) -> Array:
     """The numbers of a dense tensor, not copied where they are in the processor's memory."""
     if isinstance(tensor, np.ndarray):  # as `tensors_in` finds them, too
         return tensor
@@ -64,10 +63,10 @@ def matrix_of_tensor(tensor: Any, name: str) -> SparseMatrix:
             "indices": getattr(tensor, f"{columns}_indices")(),
             "data": tensor.values(),
         }
-    return SparseMatrix(name, kind, tensor.shape, lambda part: array_of_tensor(parts[part], name))
+    return matrix_of(name, kind, tensor.shape, lambda part: array_of_tensor(parts[part], name))
 
 
-def open_tensor(value: Any, name: str) -> npt.NDArray[Any] | SparseMatrix:
+def open_tensor(value: Any, name: str) -> Array | SparseMatrix:
     """A tensor as an array, or as a sparse matrix."""
     return (matrix_of_tensor if is_sparse_tensor(value) else array_of_tensor)(value, name)
 
@@ -124,11 +123,11 @@ def load_torch(path: Path) -> Any:
                 os.fspath(path), map_location="cpu", weights_only=True, mmap=mapped or None
             )
         except pickle.UnpicklingError as error:
-            found = str(error).partition("GLOBAL ")[2].partition(" was not")[0]
-            if not found:
+            class_name = str(error).partition("GLOBAL ")[2].partition(" was not")[0]
+            if not class_name:
                 raise
     raise ValueError(
-        f"{path} has an object of {found}, and only tensors and NumPy arrays, also in "
+        f"{path} has an object of {class_name}, and only tensors and NumPy arrays, also in "
         f"dictionaries, are read, so that no code in a file is executed. {_AGAIN}. A graph of PyG: "
         f"graphzero.pyg.from_data(torch.load(file, weights_only=False, mmap=True), folder)"
     )
