@@ -144,10 +144,10 @@ def _parts(
 ) -> Iterator[tuple[int, Array]]:
     """The first position of each chunk, and the part of each of its edges: 0, 1 or 2."""
     # the ends of an edge and of its reverse in one order
-    names = ("target", "source") if ends[0] > ends[1] else ("source", "target")
+    low, high = ("target", "source") if ends[0] > ends[1] else ("source", "target")
     for begin in range(0, edges.num_records, _CHUNK):
         if bounds is None:
-            first, second = edges.read(begin, begin + _CHUNK, *names)
+            first, second = edges.read(begin, begin + _CHUNK, low, high)
             draw = _draws(end_keys(first, second, undirected=ends[0] == ends[1]), split.seed)
             yield begin, np.where(draw < split.test, 2, draw < split.test + split.val)
         else:
@@ -235,14 +235,16 @@ def write_link_split(path: Path, edges: EdgeList) -> FileWriter:
     size, ends = len(edges), id_dtype(max(edges.max_ids) + 1)
     sections: list[tuple[str, Any, int]] = [("rows", "<i8", size)]
     sections += [("source", ends, size), ("target", ends, size)]
-    names = ["position", "source", "target"]
-    if "time" in edges.columns:
+    has_times = "time" in edges.columns
+    if has_times:
         sections.append(("time", "<i8", size))
-        names.append("time")
     header = layout("features", sections, num_nodes=size, width=1, flags=FLAG_VECTOR)
     with sealed_file(path, header) as file:
         for begin in range(0, edges.num_records, _CHUNK):
-            columns = edges.read(begin, begin + _CHUNK, *names)
+            end = begin + _CHUNK
+            columns = edges.read(begin, end, "position", "source", "target")
+            if has_times:
+                columns = [*columns, *edges.read(begin, end, "time")]
             for (section, _, _), values in zip(sections, columns, strict=True):
                 file.append(section, values)
     return file

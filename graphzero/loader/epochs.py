@@ -144,9 +144,10 @@ class Pass:
         shared, taken, read = self.shared, _pair(self.key, self.choice), _pair(self.key, epoch)
         if shared is None:
             return
-        takes = self.is_chosen and epoch == self.position.epoch and shared.choice == self.choice
-        is_late = takes and shared.taken != taken and shared.last_choice().is_taken
-        if is_late or (shared.read >> _VALUE_BITS == self.key and shared.read != read):
+        last, last_read = shared.last_choice(), shared.read  # once: other workers write meanwhile
+        takes = self.is_chosen and epoch == self.position.epoch and last.number == self.choice
+        is_late = takes and last.is_taken and last.taken != taken
+        if is_late or (last_read >> _VALUE_BITS == self.key and last_read != read):
             raise RuntimeError(
                 "It is not clear which epoch this pass has: another pass has begun, or set_epoch "
                 "was called, while its workers began it, or they have loaded states of different "
