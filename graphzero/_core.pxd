@@ -289,9 +289,11 @@ cdef extern from "graphzero/batch_state.h" nogil:
     void gz_batch_free(gz_batch *batch)
 
 
-cdef extern from "graphzero/batch.h" nogil:
-    gz_code gz_batch_sample(gz_batch *batch, const gz_plan *plan, const gz_seeds *seeds,
-                            gz_error *err)
+cdef extern from "graphzero/team.h" nogil:
+    ctypedef struct gz_team:
+        pass
+    gz_code gz_team_open(int threads, gz_team **out, gz_error *err)
+    void gz_team_close(gz_team *team)
 
 
 cdef extern from "graphzero/walk.h" nogil:
@@ -389,6 +391,8 @@ cdef extern from "graphzero/reads.h" nogil:
         uint64_t reads
     void gz_picks_sort(gz_pick *picks, gz_pick *scratch, int64_t count)
     void gz_picks_in_turn(gz_pick *picks, int64_t count, gz_pick *later)
+    void gz_picks_divide(const gz_pick *picks, int64_t count, const int64_t *ends, int64_t parts,
+                         gz_pick *out, int64_t *begins)
     void gz_picks_copy(const gz_pick *picks, int64_t count, const unsigned char *rows,
                        uint64_t row_bytes, const gz_cast *cast, unsigned char *out)
 
@@ -440,6 +444,50 @@ cdef extern from "graphzero/uring.h" nogil:
     gz_code gz_uring_open(const gz_buffers *buffers, gz_uring **out, gz_error *err)
     void gz_uring_close(gz_uring *ring)
     gz_code gz_uring_fetch(gz_uring *ring, gz_fetch *fetch, gz_error *err)
+
+
+cdef extern from "graphzero/group.h" nogil:
+    ctypedef struct gz_moment:
+        pass
+    ctypedef struct gz_spent:
+        uint64_t wall
+        uint64_t disk
+    gz_moment gz_now()
+    gz_spent gz_spent_since(const gz_moment *begin, bool_t has_read)
+    ctypedef struct gz_group_batch:
+        gz_batch *batch
+        gz_plan plan
+        const gz_seeds *seeds
+        gz_code code
+        bool_t is_sampled
+        gz_error err
+        gz_spent spent
+    void gz_group_sample(gz_team *team, gz_group_batch *batches, int64_t count, const int *stop)
+    ctypedef enum gz_fill_kind:
+        GZ_FILL_COPY
+        GZ_FILL_TRANSLATE
+        GZ_FILL_ROWS
+        GZ_FILL_PICKS
+    ctypedef struct gz_fill:
+        gz_fill_kind kind
+        const unsigned char *from_ "from"
+        const int64_t *ids
+        const gz_pick *picks
+        const uint8_t *chosen
+        gz_ids table
+        uint64_t limit
+        uint64_t row_bytes
+        gz_cast cast
+        int64_t begin
+        int64_t end
+        unsigned char *out
+        uint64_t corrupt
+    ctypedef struct gz_fill_part:
+        int64_t first
+        int64_t end
+        gz_spent spent
+    void gz_group_fill(gz_team *team, gz_fill *fills, gz_fill_part *parts, int64_t count,
+                       const int *stop)
 
 
 cdef extern from "graphzero/fork.h" nogil:

@@ -18,6 +18,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport prange
 from libc.errno cimport EIO
 from libc.stdint cimport INT64_MAX
+from libc.stdlib cimport free, realloc
 from libc.string cimport memchr, memcpy, memset
 from posix.unistd cimport getpid, pid_t
 
@@ -39,9 +40,11 @@ include "core/draws.pxi"
 include "core/ids.pxi"
 include "core/csr.pxi"
 include "core/check_lists.pxi"
-include "core/batch.pxi"
 include "core/rows.pxi"
 include "core/direct.pxi"
+include "core/team.pxi"
+include "core/fills.pxi"
+include "core/group.pxi"
 include "core/disk_probe.pxi"
 include "core/records.pxi"
 include "core/edges.pxi"

@@ -68,6 +68,39 @@ void gz_picks_in_turn(gz_pick *picks, int64_t count, gz_pick *later)
     }
 }
 
+/* The part that a place is in: the first whose end is beyond it. */
+static int64_t part_of(const int64_t *ends, int64_t parts, uint64_t place)
+{
+    int64_t first = 0, last = parts - 1;
+    while (first < last) {
+        int64_t middle = (first + last) / 2;
+        if (place < (uint64_t)ends[middle])
+            last = middle;
+        else
+            first = middle + 1;
+    }
+    return first;
+}
+
+void gz_picks_divide(const gz_pick *picks, int64_t count, const int64_t *ends, int64_t parts,
+                     gz_pick *out, int64_t *begins)
+{
+    for (int64_t i = 0; i <= parts; i++)
+        begins[i] = 0;
+    for (int64_t i = 0; i < count; i++)
+        begins[part_of(ends, parts, picks[i].place) + 1]++;
+    for (int64_t i = 0; i < parts; i++)
+        begins[i + 1] += begins[i];
+    for (int64_t i = 0; i < count; i++) {
+        int64_t part = part_of(ends, parts, picks[i].place);
+        uint64_t first = part == 0 ? 0 : (uint64_t)ends[part - 1];
+        out[begins[part]++] = (gz_pick){picks[i].row, picks[i].place - first};
+    }
+    for (int64_t i = parts; i > 0; i--)
+        begins[i] = begins[i - 1];
+    begins[0] = 0;
+}
+
 GZ_INLINE void copy_picks(const gz_pick *picks, int64_t count, const unsigned char *rows,
                           uint64_t row_bytes, const gz_cast *cast, unsigned char *out)
 {

@@ -29,9 +29,15 @@ def first_rows(reader, count):
     return np.ones(-(-end // 4096) - reader.origin // 4096 if count else 0, np.uint8)
 
 
+def place(fetched, out, threads=1, from_dtype=0):
+    fills = _core.Fills(1)
+    fills.add_fetched(0, fetched, out, from_dtype)
+    fills.run(_core.Team(threads), _core.Stop())
+
+
 def gather(reader, rows, page_map=None, gap=0):
     rows = np.asarray(rows, dtype=np.int64)
     out = np.full(len(rows) * reader.row_bytes, 0xEE, dtype=np.uint8)
     fetched = reader.fetch(rows, page_map, gap)
-    fetched.place(out)
+    place(fetched, out)
     return out.reshape(len(rows), reader.row_bytes), fetched.counts

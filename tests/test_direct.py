@@ -22,7 +22,7 @@ import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rows_files import RowsFile, first_rows, gather
+from rows_files import RowsFile, first_rows, gather, place
 
 import graphzero as gz
 from graphzero import _core
@@ -203,7 +203,7 @@ def test_what_does_not_fit_is_refused(many, engine):
     empty = _core.DirectReader(many.mapping, 128, 0, 10, engine=engine)
     assert gather(empty, [1, 2])[1] == (0, 0, 0)
     with pytest.raises(ValueError, match="out has the wrong size"):
-        reader.fetch(np.arange(3)).place(np.empty(3 * 512 - 1, np.uint8))
+        place(reader.fetch(np.arange(3)), np.empty(3 * 512 - 1, np.uint8))
     with pytest.raises(gz.FormatError, match="beyond its end"):
         _core.DirectReader(many.mapping, 129, 512, 32_768, engine=engine)
     reader.close()
@@ -240,7 +240,7 @@ def test_threads_take_turns_and_forked_children_read_by_themselves(many, engine)
 
     def check(rows, threads=1):
         out = np.full(len(rows) * 512, 0xEE, np.uint8)
-        reader.fetch(rows, first_rows(reader, 9000)).place(out, threads)
+        place(reader.fetch(rows, first_rows(reader, 9000)), out, threads)
         np.testing.assert_array_equal(out.reshape(-1, 512), many.rows[rows])
 
     def read_all_the_time():

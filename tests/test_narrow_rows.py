@@ -7,7 +7,7 @@ import struct
 import files
 import numpy as np
 import pytest
-from rows_files import first_rows
+from rows_files import first_rows, place
 
 torch = pytest.importorskip("torch")
 
@@ -53,7 +53,7 @@ def read_past_the_cache(store, engine, rows, num_resident_rows):
     reader = direct_reader(store, engine, 4)
     try:
         fetched = reader.fetch(rows, first_rows(reader, num_resident_rows), 1)
-        fetched.place(out.reshape(-1).view(np.uint8), 1, code)
+        place(fetched, out.reshape(-1).view(np.uint8), 1, code)
     finally:
         reader.close()
     return out
@@ -119,4 +119,4 @@ def test_dtypes_that_rows_cannot_have_are_refused(dataset, tmp_path):
         with pytest.raises(ValueError, match=message):
             rows.gather(chosen, out, 1, code)
         with pytest.raises(ValueError, match=message):
-            reader.fetch(chosen).place(out, 1, code)
+            place(reader.fetch(chosen), out, 1, code)

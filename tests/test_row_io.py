@@ -116,11 +116,13 @@ def test_short_gaps_are_read_along_past_the_page_cache(folder, expected, strateg
     for chosen, reads in ((None, 2), (gap, 2), (gap + 1, 1), (0, 2 + (gap > 0))):
         options = gz.Prefetch(gap_pages=chosen)
         with closing(STRATEGIES[strategy].open(ds.features, None, options, nothing)) as reader:
-            fetched = reader.fetch(rows)
+            (fetched,) = reader.fetch([rows])
             assert fetched.counts[0] == prefetch.pages_read(fetched) == 3
             assert fetched.counts[2] == reads
-            wanted = ds.features.gather_stored(rows, None, 1)
-            np.testing.assert_array_equal(reader.place(fetched, 1), wanted)
+            fills = _core.Fills(1)
+            placed = reader.add(fetched, fills, 0)
+            fills.run(_core.Team(1), _core.Stop())
+            np.testing.assert_array_equal(placed, ds.features.gather_stored(rows, None, 1))
     assert fingerprints(batches_of(folder, strategy=strategy)) == expected
     assert fingerprints(batches_of(folder, strategy=strategy, gap_pages=0)) == expected
 
@@ -210,14 +212,13 @@ def test_the_next_rows_are_placed_and_those_after_them_read_while_the_loop_is_bu
     done = []
 
     def record(name, function):
-        def recorded(preparation, item):
-            result = function(preparation, item)
-            done.append(name)
-            return result
+        def recorded(preparation, items):
+            function(preparation, items)
+            done.extend([name] * len(items))
 
         return recorded
 
-    for name in ("fetch", "place"):
+    for name in ("read", "place"):
         monkeypatch.setattr(Preparation, name, record(name, getattr(Preparation, name)))
     _, batches = make(folder, strategy="pread", memory_limit="1GB")
     iterator = iter(batches)
@@ -226,7 +227,7 @@ def test_the_next_rows_are_placed_and_those_after_them_read_while_the_loop_is_bu
     while len(done) < 5 and time.monotonic() < end:
         time.sleep(0.01)
     iterator.close()
-    assert (done.count("fetch"), done.count("place")) == (3, 2)
+    assert (done.count("read"), done.count("place")) == (3, 2)
 
 
 FAR_ROWS = np.arange(4096, 32_768, 64)  # 448 pages, past what opening the file read along

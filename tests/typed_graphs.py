@@ -9,6 +9,7 @@ import numpy as np
 import reference
 
 from graphzero.graph.dataset import Dataset, EdgeStore, NodeStore
+from graphzero.graph.features import StoredIds
 from graphzero.graph.graph import EdgeTypeGraph
 from graphzero.store import format as gz_format
 
@@ -19,21 +20,6 @@ def write_typed(path, naive, num_neighbors, left_out=(), wide=False):
     facts = {"num_nodes": naive.num_nodes, "num_neighbors": num_neighbors, "num_input_edges": count}
     flags = gz_format.FLAG_DIRECTED | gz_format.FLAG_TYPED
     files.write_lists(path, naive, {"node_ids", *left_out}, wide, flags=flags, **facts)
-
-
-@dataclass
-class Order:
-    """An order of nodes in memory."""
-
-    node_ids: np.ndarray
-    node_rank: np.ndarray
-    identity = stored_order = ()
-
-    def to_user(self, ids, num_threads=1):
-        return self.node_ids[ids]
-
-    def to_stored(self, ids, num_threads=1):
-        return self.node_rank[ids]
 
 
 @dataclass
@@ -95,11 +81,19 @@ class TypedGraph:
             write_typed(path, naive, self.num_nodes[self.ends(edge_type)[1]], left_out, wide)
             graphs[edge_type] = EdgeTypeGraph(path)
         nodes = {
-            name: NodeStore(name, count, {}, order=Order(self.node_ids(name), self.rank(name)))
+            name: NodeStore(
+                name, count, {}, order=self._write_order(folder / f"{name}.ids.gd", name)
+            )
             for name, count in self.num_nodes.items()
         }
         edges = [EdgeStore(t, graph, (nodes[t[0]], nodes[t[2]]), {}) for t, graph in graphs.items()]
         return Dataset.of_types(nodes.values(), edges)
+
+    def _write_order(self, folder, name):
+        path = folder / f"{name}.ids.gd"
+        users = np.arange(self.num_nodes[name], dtype=np.uint32)
+        files.write_rows(path, users, rank=self.rank(name).astype(np.uint32))
+        return StoredIds(path)
 
     def to_user(self, node_type, ids):
         return self.node_ids(node_type)[ids]

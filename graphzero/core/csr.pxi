@@ -335,15 +335,24 @@ cdef class CSR:
             return ids
         return _translate(self.mapping, &self.c.node_rank, self.c.num_nodes, ids, num_threads)
 
+    def user_table(self):
+        """Table of the user's ids by stored id; None if the file keeps the user's order."""
+        if self.c.node_ids.data == NULL:
+            return None
+        return _table_of(self.mapping, &self.c.node_ids, self.c.num_nodes)
+
+    def edge_table(self):
+        """Table of positions in the user's edge list by stored position; None if not stored."""
+        if self.c.edge_ids.data == NULL:
+            return None
+        return _table_of(self.mapping, &self.c.edge_ids, self.header["num_input_edges"])
+
     def to_user(self, ids, int num_threads=1):
         """The user's ids of stored ids; -1 stays -1."""
-        if self.c.node_ids.data == NULL:
-            return ids
-        return _translate(self.mapping, &self.c.node_ids, self.c.num_nodes, ids, num_threads)
+        table = self.user_table()
+        return ids if table is None else table.translate(ids, num_threads)
 
     def edge_ids(self, positions, int num_threads=1):
         """Positions in the user's edge list of edges at stored positions; None if not stored."""
-        if self.c.edge_ids.data == NULL:
-            return None
-        return _translate(self.mapping, &self.c.edge_ids, self.header["num_input_edges"],
-                          positions, num_threads)
+        table = self.edge_table()
+        return None if table is None else table.translate(positions, num_threads)

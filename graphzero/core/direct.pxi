@@ -48,43 +48,43 @@ cdef class Fetched:
     def num_rows(self):
         return self.rows.shape[0]
 
-    def place(self, unsigned char[::1] out, int num_threads=1, uint32_t from_dtype=0):
-        """Copies all rows to an array.
+    def split(self, counts):
+        """The rows of each mini-batch of a group, of so many rows, in order.
 
-        Parameters
-        ----------
-        out : (n * row_bytes,) uint8
-            With `from_dtype`, four bytes per number.
-        num_threads : int
-        from_dtype : int
-            Code of the stored dtype, for conversion to float32; 0 copies bytes unchanged.
-
-        Raises
-        ------
-        ValueError
-            If out has the wrong size, or rows do not consist of such numbers.
+        Returns
+        -------
+        list of Fetched
+            Their `counts` are parts of these, in proportion to the rows that were read for them.
         """
-        cdef int64_t n = self.rows.shape[0], i
-        cdef int threads = _threads(num_threads, n)
-        cdef const unsigned char *mapped
-        cdef gz_cast cast
-        _cast_rows(from_dtype, self.row_bytes, &cast)
-        if <uint64_t> out.shape[0] != n * gz_cast_bytes(&cast, self.row_bytes):
-            raise ValueError("out has the wrong size")
-        if out.shape[0] == 0:
-            return
-        self.mapping.acquire_whole()
-        try:
-            mapped = self.mapping.c.base + self.origin
-            for i in prange(_ranges(n) if self.count < n else 0, nogil=True, num_threads=threads):
-                gz_gather_rows(mapped, self.row_bytes, &cast, &self.rows[0], i * ITEMS_PER_RANGE,
-                               _end(i, n), &self.in_memory[0], &out[0])
-        finally:
-            self.mapping.release()
-        for i in prange(_ranges(self.count), nogil=True, num_threads=threads):
-            gz_picks_copy(&self.picks[i * ITEMS_PER_RANGE],
-                          _end(i, self.count) - i * ITEMS_PER_RANGE, &self.stored[0],
-                          self.row_bytes, &cast, &out[0])
+        cdef int64_t parts = len(counts), i, first = 0
+        cdef int64_t[::1] ends = np.cumsum(counts), begins = np.zeros(parts + 1, np.int64)
+        cdef gz_pick[::1] picks
+        cdef Fetched part
+        if ends[parts - 1] != self.rows.shape[0]:
+            raise ValueError("the mini-batches have other rows than those that were fetched")
+        if self.count > 0:
+            picks = empty(self.count, _PICK)
+            with nogil:
+                gz_picks_divide(&self.picks[0], self.count, &ends[0], parts, &picks[0], &begins[0])
+        result = []
+        for i in range(parts):
+            part = Fetched.__new__(Fetched)
+            part.mapping, part.origin, part.row_bytes = self.mapping, self.origin, self.row_bytes
+            part.rows, part.count = self.rows[first:ends[i]], begins[i + 1] - begins[i]
+            if self.in_memory is not None:
+                part.in_memory = self.in_memory[first:ends[i]]
+            if part.count > 0:
+                part.picks, part.stored = picks[begins[i]:begins[i + 1]], self.stored
+            part.counts = tuple(_shares(self.counts, begins, self.count, i))
+            result.append(part)
+            first = ends[i]
+        return result
+
+
+def _shares(counts, const int64_t[::1] begins, int64_t total, int64_t part):
+    """Of each count the share of one part; they add up to the count."""
+    return [count * begins[part + 1] // max(total, 1) - count * begins[part] // max(total, 1)
+            for count in counts]
 
 
 cdef class DirectReader:
@@ -197,10 +197,10 @@ cdef class DirectReader:
         Parameters
         ----------
         rows : (n,) int64
-            Row numbers in any order, with repeats. Must not change before `Fetched.place`.
+            Row numbers in any order, with repeats. Must not change before they are placed.
         page_map : (num_pages,) uint8, optional
             Which pages are in memory (`Mapping.page_map`), from the one on that holds byte
-            `origin`. Rows in them are not read: `Fetched.place` copies them from the mapping.
+            `origin`. Rows in them are not read: `Fills` copies them from the mapping.
         gap_pages : int
             Unwanted pages that a read may include to merge two reads.
 

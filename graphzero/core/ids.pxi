@@ -101,3 +101,29 @@ cdef uint64_t _translate_ahead(Mapping mapping, const gz_ids *table, uint64_t li
         gz_picks_sort(picks, <gz_pick *> &scratch[0], count)
         corrupt = gz_translate_ahead(&ahead, table, limit, picks, count, &out[0], 1)
     return corrupt
+
+
+cdef class IdTable:
+    """A table of ids in a file: of the user's ids of nodes, or of positions in the edge list."""
+    cdef Mapping mapping
+    cdef gz_ids ids
+    cdef uint64_t limit
+
+    cdef bint is_cold(self) except -1:
+        """Whether some of it is not in memory."""
+        self.mapping.acquire_whole()
+        try:
+            return gz_missing_looks(&self.mapping.c, self.ids.data,
+                                    self.limit * (8 if self.ids.wide else 4), True) > 0
+        finally:
+            self.mapping.release()
+
+    def translate(self, places, int num_threads=1):
+        """The ids at some places; -1 stays -1."""
+        return _translate(self.mapping, &self.ids, self.limit, places, num_threads)
+
+
+cdef IdTable _table_of(Mapping mapping, const gz_ids *ids, uint64_t limit):
+    cdef IdTable table = IdTable.__new__(IdTable)
+    table.mapping, table.ids, table.limit = mapping, ids[0], limit
+    return table

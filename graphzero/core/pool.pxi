@@ -67,12 +67,3 @@ def pool_state():
 def trim_pool():
     """Returns the idle blocks to the system."""
     gz_pool_trim(&_pool)
-
-
-cdef object _copy(const int64_t *data, int64_t count):
-    out = empty(count, np.int64)
-    cdef int64_t[::1] view = out
-    if count > 0:
-        with nogil:
-            memcpy(&view[0], data, count * sizeof(int64_t))
-    return out

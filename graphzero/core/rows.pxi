@@ -55,12 +55,16 @@ cdef class Rows:
             return ids
         return _translate(self.mapping, &self.rank, self.num_rows, ids, num_threads)
 
-    def to_user(self, rows, int num_threads=1):
-        """The ids that some rows have, in a file of the user's ids: one of 4 or 8 bytes a row."""
+    def user_table(self):
+        """Table of the ids that rows have, in a file of the user's ids: 4 or 8 bytes a row."""
         cdef gz_ids ids
         ids.data = self.mapping.c.base + self.origin
         ids.wide = self.row_bytes == 8
-        return _translate(self.mapping, &ids, self.num_rows, rows, num_threads)
+        return _table_of(self.mapping, &ids, self.num_rows)
+
+    def to_user(self, rows, int num_threads=1):
+        """The ids that some rows have, in a file of the user's ids."""
+        return self.user_table().translate(rows, num_threads)
 
     def gather(self, const int64_t[::1] rows, unsigned char[::1] out, int num_threads,
                uint32_t from_dtype=0):

@@ -284,6 +284,20 @@ class FeatureStore(MappedFile):
             self._rows.gather(rows, out.reshape(-1).view(np.uint8), num_threads, from_dtype)
         return as_booleans(out)
 
+    def add_to(
+        self,
+        fills: _core.Fills,
+        batch: int,
+        rows: IdArray | _core.Fetched,
+        out: npt.NDArray[np.uint8],
+        from_dtype: int,
+    ) -> None:
+        """Has `fills` copy rows, by number of the file or as they were read; see `conversion`."""
+        if isinstance(rows, _core.Fetched):
+            fills.add_fetched(batch, rows, out, from_dtype)
+        else:
+            fills.add_rows(batch, self._rows, rows, out, from_dtype)
+
     def conversion(self, dtype: npt.DTypeLike | None) -> tuple[np.dtype[np.generic], int]:
         """How rows are converted to a dtype.
 
@@ -370,6 +384,10 @@ class StoredIds(FeatureStore):
         super()._read_header()
         if not self.is_hot or self.dtype.str not in ("<u4", "<u8") or len(self.shape) != 1:
             raise FormatError(f"{self.path} has no ids of nodes: build the dataset again")
+
+    def user_table(self) -> _core.IdTable:
+        """Table of the user's ids by row number."""
+        return self._rows.user_table()
 
     def to_user(self, stored: IdArray, num_threads: int = 1) -> IdArray:
         """The user's ids of row numbers, which must be in range.

@@ -226,6 +226,10 @@ class Graph(GraphMethods02, MappedFile):
         """Stored ids of the user's ids, which must be in range."""
         return self._csr.to_stored(nodes, num_threads)
 
+    def user_table(self) -> _core.IdTable | None:
+        """Table of the user's ids by stored id; None where they are the same."""
+        return self._csr.user_table()
+
     def to_user(self, stored: IdArray, num_threads: int = 1) -> IdArray:
         """The user's ids of stored ids, which must be in range."""
         return self._csr.to_user(stored, num_threads)

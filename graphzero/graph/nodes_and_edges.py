@@ -226,6 +226,11 @@ class NodeStore(_AttributeFiles):
         """Row numbers of the user's ids, which must be in range."""
         return nodes if self._order is None else self._order.to_stored(nodes, num_threads)
 
+    @property
+    def user_table(self) -> _core.IdTable | None:
+        """Table of the user's ids by row number; None where they are the same."""
+        return None if self._order is None else self._order.user_table()
+
     def to_user(self, stored: IdArray, num_threads: int = 1) -> IdArray:
         """The user's ids of row numbers, which must be in range, int64."""
         return stored if self._order is None else self._order.to_user(stored, num_threads)

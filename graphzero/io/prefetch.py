@@ -6,6 +6,7 @@ To add another strategy: an entry in `STRATEGIES`, and a reader if it reads in a
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from mmap import PAGESIZE
 from numbers import Real
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
-from graphzero.graph.features import FeatureStore, as_booleans
+from graphzero.graph.features import FeatureStore
 from graphzero.graph.user_input import IdArray
 from graphzero.store.mapped_file import ResidentPrefix
 from graphzero.units import as_count, html_table, parse_size
@@ -159,9 +160,8 @@ def _as_resident(value: object) -> int | float | None:
     return int(number)
 
 
-Rows: TypeAlias = npt.NDArray[np.generic]
-# Whole rows, or the rows that were read past the page cache, which `place` joins with the others.
-Fetched: TypeAlias = "_core.Fetched | Rows"
+# The numbers of rows that are copied from the mapping, or those that were read past the page cache.
+Fetched: TypeAlias = "_core.Fetched | IdArray"
 
 
 class RowReader:
@@ -179,15 +179,19 @@ class RowReader:
         self._store = store
         self._dtype = dtype
 
-    def fetch(self, rows: IdArray) -> Fetched:
-        """Brings rows into memory, by row number of the file; called in a background thread."""
-        return self._store.gather_stored(rows, None, 1, dtype=self._dtype)
+    def fetch(self, rows: Sequence[IdArray]) -> list[Fetched]:
+        """Brings the rows of a group of mini-batches into memory, by row number of the file."""
+        return list(rows)
 
-    def place(self, fetched: Fetched, num_threads: int) -> Rows:
-        """All the rows that were fetched, in one array; called when the mini-batch is wanted."""
-        del num_threads
-        assert isinstance(fetched, np.ndarray)
-        return fetched
+    def add(self, fetched: Fetched, fills: _core.Fills, batch: int) -> npt.NDArray[np.generic]:
+        """The array that `fills` will fill with the rows of a mini-batch, `batch` of the fills."""
+        count = len(fetched) if isinstance(fetched, np.ndarray) else fetched.num_rows
+        dtype, from_dtype = self._store.conversion(self._dtype)
+        out = _core.empty((count, *self._store.shape[1:]), dtype)
+        if out.size:
+            num_bytes = out.reshape(-1).view(np.uint8)
+            self._store.add_to(fills, batch, fetched, num_bytes, from_dtype)
+        return out
 
     def close(self) -> None:
         """Ends the threads, and releases what the reader holds."""
@@ -209,8 +213,7 @@ class DirectRowReader(RowReader):
     """Reads the rows that are not resident past the page cache (``O_DIRECT``).
 
     A mini-batch has several times as many rows as must be read for it. So `fetch` brings those
-    only, and `place` makes the whole array when it is wanted, in memory that the mini-batch before
-    has released.
+    only, each page once for the whole group.
     """
 
     past_page_cache = True
@@ -228,17 +231,11 @@ class DirectRowReader(RowReader):
         self._gap_pages = _GAP_PAGES if options.gap_pages is None else options.gap_pages
         self._reader = direct_reader(store, engine, options.threads)
 
-    def fetch(self, rows: IdArray) -> Fetched:
+    def fetch(self, rows: Sequence[IdArray]) -> list[Fetched]:
         """The rows that are not in memory, read from the disk."""
-        return self._reader.fetch(rows, self._prefix.page_map(), self._gap_pages)
-
-    def place(self, fetched: Fetched, num_threads: int) -> Rows:
-        """These and the resident ones in one array, converted."""
-        assert isinstance(fetched, _core.Fetched)
-        dtype, from_dtype = self._store.conversion(self._dtype)
-        out = _core.empty((fetched.num_rows, *self._store.shape[1:]), dtype)
-        fetched.place(out.reshape(-1).view(np.uint8), num_threads, from_dtype)
-        return as_booleans(out)
+        together = rows[0] if len(rows) == 1 else np.concatenate(rows)
+        fetched = self._reader.fetch(together, self._prefix.page_map(), self._gap_pages)
+        return list(fetched.split([len(of_batch) for of_batch in rows]))
 
     def close(self) -> None:
         """Closes the file, and ends the threads or the ring."""

@@ -6,7 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from mmap import PAGESIZE
@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.user_input import IdArray
@@ -141,6 +142,7 @@ _ROWS_A_TURN = 4096  # between two checks of the limit
 _PROBES = 128  # if 1 page in 20 is missing, this many rows find none missing 1 time in 700
 _QUIET = 8  # requests in a row that find nothing missing, after which not all of them look
 _LOOKS = 8  # then each of so many requests looks
+_WHOLE_LOOKS = 256  # requests in a row that find nothing missing; then all rows are looked at
 
 
 @dataclass(frozen=True)
@@ -232,25 +234,39 @@ class PageReadAhead:
         self._in_flight = _InFlight(limit if most_bytes is None else min(most_bytes, limit))
         self._threads = WorkerThreads(1, "graphzero-readahead", on_stop=self._in_flight.close)
         self._quiet = 0  # requests in a row that found nothing missing
+        self._is_in_memory = False  # all rows were found there
 
     def submit(self, rows: IdArray) -> Future[PagesRequested]:
         """Requests rows by row number; never blocks, never fails.
 
         Rows of one request beyond the limit are left to page faults.
         """
-        if self._row_bytes == 0:
-            return _done(PagesRequested())
+        if self._row_bytes == 0 or self._is_in_memory:
+            return _NOTHING_MISSED
         if self._quiet >= _QUIET and self._quiet % _LOOKS:
             self._quiet += 1
-            return _done(PagesRequested())
+            return _NOTHING_MISSED
         rows = rows[: self._prefetch.readahead_limit_bytes // self._row_bytes]
         # Here, not in the thread: waking it costs more than the look-up.
         probed = self._probe(rows)
         if probed is not None and not probed.missing:
             self._quiet += 1
+            if self._quiet % _WHOLE_LOOKS == _QUIET:
+                self._threads.submit(self._look_at_all)
             return _done(probed)
         self._quiet = 0
         return self._threads.submit(self._request, rows)
+
+    def look_again(self) -> None:
+        """Page faults have read what was in memory before."""
+        self._is_in_memory, self._quiet = False, 0
+
+    def _look_at_all(self) -> None:
+        """Where all rows are in memory, requests no longer look."""
+        with suppress(OSError):
+            self._is_in_memory = all(
+                is_honest and _is_in_memory(store) for store, is_honest in self._stores
+            )
 
     def result(self, request: Future[PagesRequested]) -> PagesRequested:
         """The outcome of a request, once the rows of all mini-batches before it were copied.
@@ -258,6 +274,8 @@ class PageReadAhead:
         Threads that sample side by side may have submitted later mini-batches before it. Their rows
         are copied after it, so no request waits for their pages until it is done.
         """
+        if request.done():
+            return request.result()
         with self._in_flight.unbounded():
             return request.result()
 
@@ -282,10 +300,10 @@ class PageReadAhead:
         return done
 
     def _probe(self, rows: IdArray) -> PagesRequested | None:
-        """What is missing of a few rows; None where that is unknown, or there are no more rows."""
-        if rows.shape[0] <= _PROBES or not all(is_honest for _, is_honest in self._stores):
+        """What is missing of a few rows; None where that is unknown."""
+        if not all(is_honest for _, is_honest in self._stores):
             return None
-        some = np.sort(rows[:: -(-rows.shape[0] // _PROBES)])
+        some = np.sort(rows[:: max(1, -(-rows.shape[0] // _PROBES))])
         try:
             counts = [store.read_ahead(some, only_count=True) for store, _ in self._stores]
         except OSError:
@@ -311,6 +329,15 @@ def _done(result: PagesRequested) -> Future[PagesRequested]:
     future: Future[PagesRequested] = Future()
     future.set_result(result)
     return future
+
+
+def _is_in_memory(store: FeatureStore) -> bool:
+    first = store.origin // PAGESIZE
+    last = -(-(store.origin + store.num_nodes * store.row_bytes) // PAGESIZE)
+    return bool(store.mapping.page_map(first, last - first).all())
+
+
+_NOTHING_MISSED = _done(PagesRequested())
 
 
 class RowIO:
@@ -437,13 +464,26 @@ class RowIO:
         for (_, readahead), pages in zip(self._readaheads, requested, strict=True):
             readahead.finish(pages)
 
-    def fetch(self, name: RowKey, batch: int, subgraph: TypedSubgraph) -> Fetched:
-        """Brings an attribute's rows of a mini-batch into memory; see `RowReader.fetch`."""
-        return self._readers[name].fetch(self.sources[name].rows_of(batch, subgraph))
+    def look_again(self) -> None:
+        """Pages that were in memory are not any more."""
+        for _, readahead in self._readaheads:
+            readahead.look_again()
 
-    def place(self, name: RowKey, fetched: Fetched, num_threads: int) -> npt.NDArray[Any]:
-        """All the rows of a mini-batch in one array; see `RowReader.place`."""
-        return self._readers[name].place(fetched, num_threads)
+    @property
+    def reads_past_page_cache(self) -> bool:
+        """Whether some rows are read past the page cache."""
+        return any(reader.past_page_cache for reader in self._readers.values())
+
+    def fetch(self, name: RowKey, group: Sequence[tuple[int, TypedSubgraph]]) -> list[Fetched]:
+        """Brings an attribute's rows of a group into memory: of numbered mini-batches."""
+        source = self.sources[name]
+        return self._readers[name].fetch([source.rows_of(*numbered) for numbered in group])
+
+    def add(
+        self, name: RowKey, fetched: Fetched, fills: _core.Fills, batch: int
+    ) -> npt.NDArray[np.generic]:
+        """The array that will have the rows of a mini-batch; see `RowReader.add`."""
+        return self._readers[name].add(fetched, fills, batch)
 
     def close(self) -> None:
         """Ends the threads, after the calls that they are in."""

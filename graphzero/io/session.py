@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from mmap import PAGESIZE
-from typing import Any
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from graphzero.io.prefetch import Prefetch, unavailable_strategies
 from graphzero.io.resident import PrefixKeeper
 from graphzero.io.row_io import RowIO, RowKey, RowSource, managed_bytes, touched_rows
 from graphzero.sampling.sampler import HopReadAhead, TypedSubgraph
-from graphzero.sampling.threads import Pipeline, Stage, run_outside
+from graphzero.sampling.threads import run_outside
 from graphzero.store.free_memory import available_memory
 from graphzero.store.mapped_file import ResidentPrefix, mincore_is_honest
 from graphzero.units import format_bytes
@@ -316,6 +316,14 @@ def batch_size_of(
     )
 
 
+class Closable(Protocol):
+    """What has threads or files."""
+
+    def close(self) -> object:
+        """Ends or closes them."""
+
+
+_Part = TypeVar("_Part", bound=Closable)
 _PROMISED = 0.95  # of a resident prefix; less in memory is worth saying
 
 
@@ -402,14 +410,9 @@ class Session:
         if self._keeper is not None:
             self._keeper.follow_batch()
 
-    def run_ahead(
-        self, stages: Sequence[Stage], items: Iterable[Any], *, lookahead: int
-    ) -> Pipeline:
-        """A `Pipeline` in threads of this session.
-
-        They end before those that they submit to.
-        """
-        return self._stack.enter_context(closing(Pipeline(stages, items, lookahead=lookahead)))
+    def enter(self, part: _Part) -> _Part:
+        """Closes a part of the iteration when the session is closed, before what is there now."""
+        return self._stack.enter_context(closing(part))
 
     def close(self) -> None:
         """Ends all threads, after the calls that they are in."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from typing_extensions import Unpack
 
+from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import Fanouts, IdArray, Values
 from graphzero.io.row_io import RowKey
@@ -15,7 +16,7 @@ from graphzero.loader.arguments import Batching, DatasetOptions, check_keywords
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.loader.seeds import as_seed_nodes
-from graphzero.sampling.sampler import HopReadAhead
+from graphzero.sampling.sampler import HopReadAhead, TypedSubgraph
 
 
 class NeighborDataset(SeedDataset):
@@ -131,22 +132,48 @@ class NeighborDataset(SeedDataset):
         readahead: Sequence[HopReadAhead] | None = None,
     ) -> SampledBatch:
         """The sampled neighbourhoods of the seeds at some positions."""
-        fields: dict[RowKey, Values] = {}
-        seed_time = None
-        if self.input_time is not None:
-            times = self.input_time[positions]
-            seed_time = {self.input_type: times}
-            fields[self.input_type, "seed_time"] = times
-        seeds, sample = self._stored_seeds, self.sampler.sample_stored
-        if seeds is None:
-            seeds, sample = self.seeds, self.sampler.sample_types
-        subgraph = sample(
-            {self.input_type: seeds[positions]},
-            seed_time=seed_time,
+        subgraph = self.sampler.sample_stored(
+            self._seeds_at(positions),
+            seed_time=self._times_at(positions),
             epoch=epoch,
             batch=batch,
             readahead=readahead,
         )
+        return self._batch_of(positions, subgraph)
+
+    def group_sampler(self) -> _core.GroupSampler:
+        """Samples several mini-batches in one call."""
+        return self.sampler.group_sampler(timed=self.input_time is not None)
+
+    def seeds_at(self, positions: IdArray, *, epoch: int, batch: int) -> _core.Seeds:
+        """The seeds at some positions, for the `group_sampler`."""
+        return self.sampler.seeds_of(
+            self._seeds_at(positions),
+            seed_time=self._times_at(positions),
+            epoch=epoch,
+            batch=batch,
+        )
+
+    def batch_of(self, positions: IdArray, sampled: _core.Sampled | Exception) -> SampledBatch:
+        """The mini-batch of these seeds, without rows."""
+        return self._batch_of(positions, self.sampler.as_subgraph(sampled, len(positions)))
+
+    def _seeds_at(self, positions: IdArray) -> dict[str, IdArray]:
+        """Stored ids."""
+        if self._stored_seeds is not None:
+            return {self.input_type: self._stored_seeds[positions]}
+        nodes = self.dataset.nodes[self.input_type]
+        return {self.input_type: nodes.to_stored(self.seeds[positions])}
+
+    def _times_at(self, positions: IdArray) -> dict[str, IdArray] | None:
+        if self.input_time is None:
+            return None
+        return {self.input_type: self.input_time[positions]}
+
+    def _batch_of(self, positions: IdArray, subgraph: TypedSubgraph) -> SampledBatch:
+        fields: dict[RowKey, Values] = {}
+        if self.input_time is not None:
+            fields[self.input_type, "seed_time"] = self.input_time[positions]
         return SampledBatch(subgraph, positions, fields=fields, input_type=self.input_type)
 
     def seed_options(self) -> dict[str, object]:

@@ -6,16 +6,14 @@
 from __future__ import annotations
 
 import os
-import resource
 import time
 from collections.abc import Generator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
 
-import numpy.typing as npt
-
+from graphzero import _core
+from graphzero.graph.features import as_booleans
 from graphzero.io.memory import (
     LEARNT_MEMORY,
     check_shared_memory,
@@ -27,13 +25,13 @@ from graphzero.io.prefetch import Fetched, pages_read
 from graphzero.io.row_io import PagesRequested, RowKey
 from graphzero.io.session import Session, is_large, probe_batch, probe_files
 from graphzero.loader.mini_batch import SampledBatch
-from graphzero.loader.profiler import range_of
+from graphzero.loader.pipeline import GroupPipeline, Sizes
 from graphzero.loader.ranks import default_threads, in_worker
 from graphzero.loader.seed_batches import SeedBatches
 from graphzero.loader.stats import BatchStats
 from graphzero.sampling.order import Share
 from graphzero.sampling.sampler import HopReadAhead, TypedSubgraph
-from graphzero.sampling.threads import Stage
+from graphzero.sampling.threads import WorkerThreads
 from graphzero.store.mapped_file import mincore_is_honest
 
 _PLENTY_SHARED = 4 << 30  # bytes: in so much shared memory, the mini-batches of workers fit
@@ -102,196 +100,272 @@ def _probe(batches: SeedBatches, share: Share, epoch: int, numbers: Sequence[int
     return estimate
 
 
-# --- what a stage costs
-
-_SCHEDSTAT = "/proc/thread-self/schedstat"
-# Elsewhere the faults of the whole process say whether there was any.
-_WHOSE = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
-
-
-class Moment(NamedTuple):
-    """Clocks and counters of the calling thread.
-
-    Attributes
-    ----------
-    wall, cpu : float
-        Seconds, and seconds on a processor.
-    queued : float
-        Seconds ready to run and without a processor; 0 where the system does not say.
-    faults : int
-        Page faults that read from the disk.
-    """
-
-    wall: float
-    cpu: float
-    queued: float
-    faults: int
-
-
-def _queued() -> float:
-    try:
-        descriptor = os.open(_SCHEDSTAT, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return int(os.read(descriptor, 64).split()[1]) / 1e9
-        finally:
-            os.close(descriptor)
-    except (OSError, IndexError, ValueError):
-        return 0.0
-
-
-def moment() -> Moment:
-    """That of the calling thread, now."""
-    faults = resource.getrusage(_WHOSE).ru_majflt
-    return Moment(time.perf_counter(), time.thread_time(), _queued(), faults)
-
-
-def spent(begin: Moment, end: Moment, *, has_read: bool) -> tuple[float, float]:
-    """Seconds that a thread has worked, and waited for the disk, between two moments.
-
-    A thread that is blocked neither computes nor waits for a processor. What it waits for, the
-    system does not say; if it has read from the disk meanwhile (`has_read`, or page faults), that
-    is taken to be the disk.
-    """
-    wall = end.wall - begin.wall
-    if not has_read and end.faults == begin.faults:
-        return wall, 0.0
-    blocked = wall - (end.cpu - begin.cpu) - (end.queued - begin.queued)
-    disk = min(max(blocked, 0.0), wall)
-    return wall - disk, disk
-
-
-# --- sample, fetch, place
+# --- sample, read, place
 
 
 @dataclass
-class _Item:
-    """A mini-batch on its way; the stages work on it one after the other."""
+class Preparing:
+    """A mini-batch on its way, and what it has cost.
+
+    Attributes
+    ----------
+    number : int
+        In its epoch.
+    batch : SampledBatch or None
+        None with an `error`.
+    error : Exception or None
+    requests : list of Future
+        Pages that were requested for its rows.
+    requested : list of PagesRequested
+        The outcome of these requests, until the rows are placed.
+    fetched : dict
+        Its rows in memory, until they are placed.
+    sampled, gathered, disk : float
+        Seconds that threads have sampled, looked up and copied rows, and waited for the disk.
+    topology_missed, pages_missed : int
+        Pages that were not in memory.
+    io : str
+        How its rows are read.
+    row_bytes, num_bytes : int
+        Of its rows as they are stored; of its arrays.
+    finished : float
+        When it was placed.
+    """
 
     number: int
-    batch: SampledBatch
-    costs: dict[str, Any]  # fields of its `BatchStats`
+    batch: SampledBatch | None = None
+    error: Exception | None = None
     requests: list[Future[PagesRequested]] = field(default_factory=list)
+    requested: list[PagesRequested] = field(default_factory=list)
     fetched: dict[RowKey, Fetched] = field(default_factory=dict)
-    rows: dict[RowKey, npt.NDArray[Any]] = field(default_factory=dict)
-    finished: float = 0.0  # when the last stage was
+    sampled: float = 0.0
+    gathered: float = 0.0
+    disk: float = 0.0
+    topology_missed: int = 0
+    pages_missed: int = 0
+    io: str = ""
+    row_bytes: int = 0
+    num_bytes: int = 0
+    finished: float = 0.0
 
-    def gather(self, work: float, disk: float) -> None:
-        self.costs["gathered"] += work
-        self.costs["disk"] += disk
+    @property
+    def seconds(self) -> float:
+        """That threads have sampled."""
+        return self.sampled
+
+    @property
+    def subgraph(self) -> TypedSubgraph:
+        """The sampled subgraph of a mini-batch without an error."""
+        assert self.batch is not None
+        return self.batch.by_type
 
 
 class Preparation:
-    """The stages of an iteration, which run in threads of its session."""
+    """The phases of an iteration; see `Phases`."""
 
     def __init__(self, batches: SeedBatches, session: Session, epoch: int) -> None:
+        self.stop = _core.Stop()
+        self.threads = default_threads(batches.num_threads)
         self._batches = batches
         self._session = session
         self._epoch = epoch
         self._order = batches.epoch_order(epoch)
-        self.threads = default_threads(batches.num_threads)
+        self._team = _core.Team(self.threads)
+        self._sampler = batches.group_sampler()
+        self._helpers = WorkerThreads(self.threads, "graphzero-sample")
 
-    def sample(self, number: int) -> _Item:
-        """Samples a mini-batch, and requests the pages of its rows."""
-        positions = self._batches.positions_of(self._order, number)
-        begun = moment()
-        batch = self._batches.sample(
-            positions,
-            epoch=self._epoch,
-            batch=number,
-            readahead=self._session.topology.hop_readahead(),
-        )
-        sampled = moment()
-        missed = batch.by_type.pages_missed
-        work, disk = spent(begun, sampled, has_read=missed > 0)
-        costs = {"sampled": work, "disk": disk, "gathered": 0.0, "topology_missed": missed}
-        item = _Item(number, batch, {**costs, "io": self._session.describe()})
-        item.requests = self._session.rows.submit(number, batch.by_type)
-        if item.requests:  # otherwise it was no work, and the clocks see how threads take turns
-            item.gather(*spent(sampled, moment(), has_read=False))
-        return item
+    def close(self) -> None:
+        """Ends the threads that sample."""
+        self._helpers.close()
 
-    def fetch(self, item: _Item) -> _Item:
-        """Brings the rows into memory, once their pages were requested: then it is faster."""
-        rows = self._session.rows
-        begun = time.perf_counter()
-        requested = rows.wait(item.requests)
-        after = moment()
-        missing = sum(pages.missing for pages in requested)
-        waited = after.wall - begun
-        item.gather(*((0.0, waited) if missing else (waited, 0.0)))
-        subgraph = item.batch.by_type
+    def sample(self, numbers: Sequence[int]) -> list[Preparing]:
+        """Samples mini-batches, and requests the pages of their rows."""
+        readahead = self._session.topology.hop_readahead()
+        if self._sampler is None:
+            return self._sample_apart(numbers, readahead)
+        positions = [self._batches.positions_of(self._order, number) for number in numbers]
         try:
-            item.fetched = {name: rows.fetch(name, item.number, subgraph) for name in rows.sources}
-        finally:
-            rows.finish(requested)
-        read_past = sum(map(pages_read, item.fetched.values()))
-        item.costs["pages_missed"] = missing + read_past
-        end = moment()
-        if read_past:  # past the page cache: rows are copied when they are placed
-            item.gather(0.0, end.wall - after.wall)
+            seeds = [
+                self._batches.seeds_at(places, epoch=self._epoch, batch=number)
+                for places, number in zip(positions, numbers, strict=True)
+            ]
+            sampled = self._sampler.sample(seeds, self._team, self.stop, readahead)
+        except Exception as error:
+            if len(numbers) > 1:
+                return [item for number in numbers for item in self.sample([number])]
+            return [Preparing(numbers[0], error=error)]
+        items = []
+        for places, number, arrays in zip(positions, numbers, sampled, strict=False):
+            item = Preparing(number)
+            try:
+                item.batch = self._batches.batch_of(places, arrays)
+            except Exception as error:
+                item.error = error
+            if item.error is None and isinstance(arrays, _core.Sampled):
+                self._request(item, arrays.seconds, arrays.disk_seconds)
+            items.append(item)
+        return items
+
+    def _sample_apart(
+        self, numbers: Sequence[int], readahead: Sequence[HopReadAhead] | None
+    ) -> list[Preparing]:
+        """Mini-batches whose sampling has steps in Python, each by a thread."""
+        if len(numbers) == 1:
+            return [self._sample_one(numbers[0], readahead)]
+        calls = [self._helpers.submit(self._sample_one, number, readahead) for number in numbers]
+        try:
+            return [call.result() for call in calls]
+        except CancelledError:  # the iteration is being closed
+            return []
+
+    def _sample_one(self, number: int, readahead: Sequence[HopReadAhead] | None) -> Preparing:
+        item = Preparing(number)
+        begun = _core.Clock()
+        try:
+            item.batch = self._batches.sample(
+                self._batches.positions_of(self._order, number),
+                epoch=self._epoch,
+                batch=number,
+                readahead=readahead,
+            )
+        except Exception as error:
+            item.error = error
         else:
-            item.gather(*spent(after, end, has_read=missing > 0))
-        item.finished = end.wall
-        item.batch = replace(item.batch, by_type=subgraph.without_positions())
+            worked, waited = begun.spent(has_read=item.subgraph.pages_missed > 0)
+            self._request(item, worked, waited)
         return item
 
-    def place(self, item: _Item) -> _Item:
-        """Puts the rows of a mini-batch in arrays."""
-        begun, rows = moment(), self._session.rows
-        fetched, item.fetched = item.fetched, {}
-        item.rows = {name: rows.place(name, each, self.threads) for name, each in fetched.items()}
-        end = moment()
-        item.gather(*spent(begun, end, has_read=False))
-        item.finished = end.wall
-        item.costs["row_bytes"] = sum(
-            len(array) * rows.sources[name].store.row_bytes for name, array in item.rows.items()
-        )
-        return item
+    def _request(self, item: Preparing, worked: float, waited: float) -> None:
+        item.sampled, item.disk = worked, waited
+        item.topology_missed = item.subgraph.pages_missed
+        item.io = self._session.describe()
+        item.requests = self._session.rows.submit(item.number, item.subgraph)
+
+    def must_read(self, items: Sequence[Preparing]) -> bool:
+        """Whether rows are read past the page cache, or requested pages are on their way."""
+        if self._session.rows.reads_past_page_cache:
+            return True
+        return not all(request.done() for item in items for request in item.requests)
+
+    def read(self, items: Sequence[Preparing]) -> None:
+        """Brings the rows of a group into memory, each page once."""
+        sound = [item for item in items if item.error is None]
+        try:
+            self._wait(sound)
+            self._fetch(sound)
+        except Exception as error:
+            if len(sound) == 1:
+                sound[0].error = error
+                return
+            for item in sound:
+                self.read([item])
+
+    def _wait(self, items: Sequence[Preparing]) -> None:
+        """For the pages that were requested: then it is faster."""
+        rows = self._session.rows
+        for item in items:
+            begun = time.perf_counter()
+            item.requested = rows.wait(item.requests)
+            missing = sum(pages.missing for pages in item.requested)
+            if missing:
+                item.disk += time.perf_counter() - begun
+                item.pages_missed += missing
+
+    def _fetch(self, items: Sequence[Preparing]) -> None:
+        rows, begun = self._session.rows, time.perf_counter()
+        for name in rows.sources:
+            fetched = rows.fetch(name, [(item.number, item.subgraph) for item in items])
+            for item, of_item in zip(items, fetched, strict=True):
+                item.fetched[name] = of_item
+        if not rows.reads_past_page_cache:
+            return
+        pages = [sum(map(pages_read, item.fetched.values())) for item in items]
+        seconds = time.perf_counter() - begun
+        for item, count in zip(items, pages, strict=True):
+            item.pages_missed += count
+            item.disk += seconds * count / max(1, sum(pages))
+
+    def place(self, items: Sequence[Preparing]) -> None:
+        """Puts the rows of mini-batches into arrays."""
+        sound = [item for item in items if item.error is None]
+        try:
+            self._place(sound)
+        except Exception as error:
+            if len(sound) == 1:
+                sound[0].error = error
+                return
+            for item in sound:
+                self.place([item])
+
+    def _place(self, items: Sequence[Preparing]) -> None:
+        rows, fills = self._session.rows, _core.Fills(len(items))
+        placed = [
+            {name: rows.add(name, of_item, fills, i) for name, of_item in item.fetched.items()}
+            for i, item in enumerate(items)
+        ]
+        spent = fills.run(self._team, self.stop).tolist()
+        finished = time.perf_counter()
+        for item, arrays, (worked, waited) in zip(items, placed, spent, strict=True):
+            assert item.batch is not None
+            rows.finish(item.requested)
+            item.gathered, item.disk = item.gathered + worked, item.disk + waited
+            if waited > 0:
+                rows.look_again()
+            item.row_bytes = sum(
+                len(array) * rows.sources[name].store.row_bytes for name, array in arrays.items()
+            )
+            item.finished = finished
+            item.fetched, item.requests, item.requested = {}, [], []
+            item.num_bytes = item.row_bytes + item.subgraph.total_edges * 32
+            item.batch = replace(
+                item.batch,
+                rows={name: as_booleans(array) for name, array in arrays.items()},
+                by_type=item.subgraph.without_positions(),
+            )
 
 
 def prepare_batches(
     batches: SeedBatches, share: Share, epoch: int, numbers: Sequence[int]
 ) -> Generator[SampledBatch, None, None]:
     """The mini-batches with some numbers, prepared in the background by a session of its own."""
-    shown = BatchStats(
-        epoch=epoch,
-        num_workers=share.num_workers if in_worker() else 0,
-        num_threads=default_threads(batches.num_threads),
-    )
-    epoch = batches.sampled_epoch(epoch)
-    with closing(start_session(batches, share, epoch, numbers)) as session:
-        stages = Preparation(batches, session, epoch)
-        lookahead = batches.prefetch.lookahead
-        if session.plan.places_ahead:
-            lookahead += 1  # the rows of one are read while those of the one before are placed
-        work = [Stage(stages.sample, stages.threads), Stage(stages.fetch, most=lookahead)]
-        if session.plan.places_ahead:
-            work.append(Stage(stages.place, most=1))
-        if lookahead:
-            # in memory one more is sampled meanwhile: threads would wait for the rows of another
-            lookahead = max(lookahead, stages.threads) + (not session.plan.is_larger)
-        prepared = session.run_ahead(work, numbers, lookahead=lookahead)
+    num_workers = share.num_workers if in_worker() else 0
+    drawn_epoch = batches.sampled_epoch(epoch)
+    with closing(start_session(batches, share, drawn_epoch, numbers)) as session:
+        phases = session.enter(Preparation(batches, session, drawn_epoch))
+        sizes = Sizes(
+            lookahead=batches.prefetch.lookahead,
+            threads=phases.threads,
+            reads=session.rows.reads_past_page_cache,
+            places_ahead=session.plan.places_ahead or not session.plan.is_larger,
+        )
+        prepared = session.enter(GroupPipeline(phases, numbers, sizes, phases.stop))
         while True:
             asked = time.perf_counter()
-            item: _Item | None = next(prepared, None)
+            item = next(prepared, None)
             if item is None:
                 return
-            ready, queue_depth = time.perf_counter() - item.finished, prepared.num_finished
-            if not session.plan.places_ahead:
-                with range_of("graphzero: place"):
-                    stages.place(item)
-            stats = replace(
-                shown,
-                **item.costs,
-                ready=ready,
-                waited=time.perf_counter() - asked,
-                queue_depth=queue_depth,
+            taken = time.perf_counter()
+            assert item.batch is not None
+            stats = BatchStats(
+                sampled=item.sampled,
+                disk=item.disk,
+                gathered=item.gathered,
+                ready=taken - item.finished,
+                waited=taken - asked,
+                queue_depth=prepared.num_finished,
+                row_bytes=item.row_bytes,
+                pages_missed=item.pages_missed,
+                topology_missed=item.topology_missed,
+                io=item.io,
+                epoch=epoch,
                 number=item.number,
                 num_seeds=len(item.batch.input_id),
-                num_nodes=item.batch.by_type.total_nodes,
-                num_edges=item.batch.by_type.total_edges,
+                num_nodes=item.subgraph.total_nodes,
+                num_edges=item.subgraph.total_edges,
+                num_workers=num_workers,
+                num_threads=phases.threads,
             )
-            batch = replace(item.batch, rows=item.rows, stats=stats)
+            batch = replace(item.batch, stats=stats)
             del item
             yield batch
             del batch  # its memory is needed for the next one

@@ -62,15 +62,13 @@ class profile(torch.profiler.profile):
         super().step()
 
 
-def range_of(name: str) -> AbstractContextManager[Any]:
-    """A range of what a block does, where a profiler of torch runs."""
-    is_profiled = getattr(torch.autograd.profiler, "_is_profiler_enabled", False)
-    return record_function(name) if is_profiled else nullcontext()
+def is_profiled() -> bool:
+    """Whether a profiler of torch runs, in any thread."""
+    return bool(getattr(torch.autograd.profiler, "_is_profiler_enabled", False))
 
 
-@contextmanager
-def waiting(*, training: bool) -> Iterator[None]:
-    """The range of a loop that waits for a mini-batch.
+def waiting(*, training: bool) -> AbstractContextManager[object]:
+    """The range of a loop that waits for a mini-batch, where a profiler of torch runs.
 
     After it, training begins, unless an exception ends the loop. If the iteration takes its
     mini-batches from another one, the outer one alone has ranges.
@@ -81,13 +79,23 @@ def waiting(*, training: bool) -> Iterator[None]:
         False: without that range. A DataLoader of torch has a range of its own around `next`,
         which would end within it. Perfetto shows no ranges that overlap but are not nested.
     """
+    if is_profiled() or _here.training is not None:
+        return _waiting(training=training)
+    return _NO_RANGE
+
+
+_NO_RANGE = nullcontext()
+
+
+@contextmanager
+def _waiting(*, training: bool) -> Iterator[None]:
     if _here.is_waiting:
         yield
         return
     end_training()
     _here.is_waiting = True
     try:
-        with range_of(_WAITING):
+        with record_function(_WAITING):
             yield
     finally:
         _here.is_waiting = False

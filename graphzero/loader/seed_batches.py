@@ -125,6 +125,21 @@ class SeedBatches:
         """
         raise NotImplementedError
 
+    def group_sampler(self) -> _core.GroupSampler | None:
+        """What samples several mini-batches in one call: `seeds_at`, sampled, to `batch_of`.
+
+        None where sampling has steps in Python: then each is sampled by `sample`.
+        """
+        return None
+
+    def seeds_at(self, positions: IdArray, *, epoch: int, batch: int) -> _core.Seeds:
+        """The seeds at some positions, for the `group_sampler`."""
+        raise NotImplementedError
+
+    def batch_of(self, positions: IdArray, sampled: _core.Sampled | Exception) -> SampledBatch:
+        """The mini-batch of these seeds, without rows, from what the `group_sampler` returned."""
+        raise NotImplementedError
+
     def seed_options(self) -> dict[str, Any]:
         """What distinguishes the seeds from others, in plain numbers and strings."""
         raise NotImplementedError

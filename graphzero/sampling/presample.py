@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 
+from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import EdgeTypeGraph, Graph
 from graphzero.graph.nodes_and_edges import EdgeStore, NodeStore
@@ -23,7 +25,6 @@ from graphzero.graph.user_input import (
 )
 from graphzero.sampling.order import batch_positions, epoch_order, num_batches
 from graphzero.sampling.sampler import NeighborSampler
-from graphzero.sampling.threads import Pipeline, Stage
 from graphzero.store.manifest import EDGES, EdgeType, Presampling
 from graphzero.units import as_count
 
@@ -150,19 +151,20 @@ class Presample:
             }
             counts = self.num_batches(num_seeds)
 
-            def sample(item: tuple[str, tuple[int, int, IdArray]]) -> dict[str, IdArray]:
-                name, (epoch, batch, chosen) = item
-                if to_stored is None:
-                    stored = dataset.nodes[name].to_stored(chosen)
-                else:
-                    stored = to_stored(name, chosen)
-                return sampler.sample_stored({name: stored}, epoch=epoch, batch=batch).stored_id
-
-            threads = as_threads(None)
+            group_sampler = sampler.group_sampler(timed=False)
+            team = _core.Team(as_threads(None))
             batches = self._batches_of_types(seeds, num_seeds, counts)
-            with closing(Pipeline([Stage(sample, threads)], batches, lookahead=threads)) as ahead:
-                for nodes in ahead:
-                    for name, ids in nodes.items():
+            while group := list(islice(batches, team.num_threads)):
+                group_seeds = []
+                for name, (epoch, batch, chosen) in group:
+                    translate = dataset.nodes[name].to_stored
+                    stored = translate(chosen) if to_stored is None else to_stored(name, chosen)
+                    group_seeds.append(
+                        sampler.seeds_of({name: stored}, seed_time=None, epoch=epoch, batch=batch)
+                    )
+                for sampled in group_sampler.sample(group_seeds, team, _core.Stop()):
+                    subgraph = sampler.as_subgraph(sampled, self.batch_size)
+                    for name, ids in subgraph.stored_id.items():
                         visits[name][ids] += 1
                     advance(1)
         return Presampling(

@@ -243,7 +243,6 @@ class NeighborSampler:
             )
         edges = self.dataset.edges.values()
         self._graphs = [store.graph for store in edges]
-        self._untimed = [False] * len(self._graphs)
         self._samplings = [self._sampling_of(graph) for graph in self._graphs]
         if self.sampling.weighted and not any(drawn.weighted for drawn in self._samplings):
             raise ValueError(
@@ -260,10 +259,19 @@ class NeighborSampler:
         self._num_nodes = np.array(counts, np.int64)
         self._num_hops = max(map(len, self._fanouts.values()), default=0)
         self._hops = np.array([hops or [0] for hops in self._fanouts.values()], np.int64)
-        self._idle: deque[_core.Batch] = deque()  # working memory; each running call has its own
+        self._begin()
 
-    def __getstate__(self) -> dict[str, object]:
-        return {**vars(self), "_idle": deque()}
+    def _begin(self) -> None:
+        # of seeds without and with times; made when they are first sampled
+        self._plans: dict[bool, _core.SamplingPlan] = {}
+        self._idle: dict[bool, deque[_Workplace]] = {False: deque(), True: deque()}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_plans": None, "_idle": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._begin()
 
     def _sampling_of(self, graph: Graph) -> Sampling:
         """The options for one edge type: uniform draws where it has no weights."""
@@ -410,50 +418,59 @@ class NeighborSampler:
         readahead: Sequence[HopReadAhead | None] | None = None,
     ) -> TypedSubgraph:
         """As `sample_types`, with the stored ids of the seeds, which must be in range."""
-        stores, edges, graphs = self.dataset.nodes, self.dataset.edges, self._graphs
-        until, timed = None, self._untimed
-        if seed_time is not None:
-            timed = self._timed()
-            until = np.concatenate([seed_time.get(name, _NOTHING) for name in stores])
+        timed = seed_time is not None
+        one_batch = [self.seeds_of(seeds, seed_time=seed_time, epoch=epoch, batch=batch)]
+        num_seeds = sum(map(len, seeds.values()))
         try:  # threads may share a sampler
-            worker = self._idle.pop()
+            workplace = self._idle[timed].pop()
         except IndexError:
-            worker = _core.Batch()
+            team = _core.Team(self.num_threads)
+            workplace = _Workplace(self.group_sampler(timed=timed), team)
         try:
-            nodes, edge_index, positions, trees, num_nodes, num_edges, missed = worker.sample(
-                [graph._csr for graph in graphs],
+            sampled = workplace.sampler.sample(one_batch, workplace.team, _core.Stop(), readahead)
+        except (FormatError, MemoryError) as error:
+            raise self._explained(error, num_seeds) from None
+        finally:
+            self._idle[timed].append(workplace)
+        return self.as_subgraph(sampled[0], num_seeds)
+
+    def seeds_of(
+        self,
+        seeds: Mapping[str, IdArray],
+        *,
+        seed_time: Mapping[str, IdArray] | None,
+        epoch: int,
+        batch: int,
+    ) -> _core.Seeds:
+        """The seeds of a mini-batch for a `group_sampler`; see `sample_stored`."""
+        until = None
+        if seed_time is not None:
+            until = np.concatenate([seed_time.get(name, _NOTHING) for name in self.dataset.nodes])
+        return _core.Seeds(
+            self._plan(seed_time is not None),
+            [seeds.get(name, _NOTHING) for name in self.dataset.nodes],
+            _core.Draws(self.seed, epoch, batch, self.sampling.batch_dependency),
+            until,
+        )
+
+    def group_sampler(self, *, timed: bool) -> _core.GroupSampler:
+        """Samples several mini-batches in one call; `timed` if their seeds have times."""
+        node_tables = [nodes.user_table for nodes in self.dataset.nodes.values()]
+        edge_tables = [graph._csr.edge_table() for graph in self._graphs]
+        return _core.GroupSampler(self._plan(timed), node_tables, edge_tables)
+
+    def _plan(self, timed: bool) -> _core.SamplingPlan:
+        if timed not in self._plans:
+            plan = _core.SamplingPlan(
+                [graph._csr for graph in self._graphs],
                 self._ends,
                 self._num_nodes,
-                [seeds.get(name, _NOTHING) for name in stores],
                 self._hops,
                 self._samplings,
-                timed,
-                _core.Draws(self.seed, epoch, batch, self.sampling.batch_dependency),
-                until,
-                readahead,
+                self._timed() if timed else None,
             )
-        except (MemoryError, FormatError) as error:
-            raise self._explained(error, seeds) from None
-        finally:
-            self._idle.append(worker)
-        threads, hops = self.num_threads, self._num_hops
-        edge_counts = None
-        if self.sampling.subgraph_type != "induced":
-            edge_counts = {kind: n[:hops] for kind, n in zip(edges, num_edges, strict=True)}
-        return TypedSubgraph(
-            n_id={n: stores[n].to_user(ids, threads) for n, ids in zip(stores, nodes, strict=True)},
-            stored_id=dict(zip(stores, nodes, strict=True)),
-            edge_index=dict(zip(edges, edge_index, strict=True)),
-            positions=dict(zip(edges, positions, strict=True)),
-            e_id={
-                kind: graph._csr.edge_ids(at, threads)
-                for kind, graph, at in zip(edges, graphs, positions, strict=True)
-            },
-            num_sampled_nodes={n: c[: hops + 1] for n, c in zip(stores, num_nodes, strict=True)},
-            num_sampled_edges=edge_counts,
-            batch=None if trees is None else dict(zip(stores, trees, strict=True)),
-            pages_missed=missed,
-        )
+            self._plans.setdefault(timed, plan)  # another thread may have been here first
+        return self._plans[timed]
 
     def _timed(self) -> list[bool]:
         """For which edge types the times of seeds count."""
@@ -466,19 +483,57 @@ class NeighborSampler:
             )
         return timed
 
-    def _explained(
-        self, error: MemoryError | FormatError, seeds: Mapping[str, IdArray]
-    ) -> Exception:
+    def as_subgraph(self, sampled: _core.Sampled | Exception, num_seeds: int) -> TypedSubgraph:
+        """What a `group_sampler` returned for one mini-batch, of so many seeds.
+
+        Raises
+        ------
+        FormatError
+            If a file is corrupt.
+        MemoryError
+            If there was none for the mini-batch.
+        """
+        if isinstance(sampled, Exception):
+            raise self._explained(sampled, num_seeds) from None
+        node_types, edge_types, hops = self.dataset.nodes, self.dataset.edges, self._num_hops
+        is_induced = self.sampling.subgraph_type == "induced"
+        num_nodes = [counts[: hops + 1] for counts in sampled.num_sampled_nodes]
+        num_edges = [counts[:hops] for counts in sampled.num_sampled_edges]
+        trees = sampled.trees
+        return TypedSubgraph(
+            n_id=dict(zip(node_types, sampled.user_ids, strict=True)),
+            stored_id=dict(zip(node_types, sampled.nodes, strict=True)),
+            edge_index=dict(zip(edge_types, sampled.edge_index, strict=True)),
+            positions=dict(zip(edge_types, sampled.positions, strict=True)),
+            e_id=dict(zip(edge_types, sampled.edge_ids, strict=True)),
+            num_sampled_nodes=dict(zip(node_types, num_nodes, strict=True)),
+            num_sampled_edges=(
+                None if is_induced else dict(zip(edge_types, num_edges, strict=True))
+            ),
+            batch=None if trees is None else dict(zip(node_types, trees, strict=True)),
+            pages_missed=sampled.pages_missed,
+        )
+
+    def _explained(self, error: Exception, num_seeds: int) -> Exception:
         """An error of the core that says which edge type, or which fanouts, it is about."""
         if isinstance(error, MemoryError):
-            count = sum(len(ids) for ids in seeds.values())
             return MemoryError(
-                f"no memory for fanouts={self.fanout_options} of {count:,} seeds ({error}): "
+                f"no memory for fanouts={self.fanout_options} of {num_seeds:,} seeds ({error}): "
                 f"use smaller fanouts, or fewer seeds in a batch"
             )
-        edges = self.dataset.edges.items() if self.dataset.is_typed else ()
-        named = [kind for kind, store in edges if store.graph.path in str(error)]
-        return FormatError(f"edge type {named[0]}: {error}") if named else error
+        if isinstance(error, FormatError) and self.dataset.is_typed:
+            for edge_type, edges in self.dataset.edges.items():
+                if edges.graph.path in str(error):
+                    return FormatError(f"edge type {edge_type}: {error}")
+        return error
+
+
+@dataclass(frozen=True)
+class _Workplace:
+    """What one call of a sampler has for itself."""
+
+    sampler: _core.GroupSampler
+    team: _core.Team
 
 
 def _named(what: str, node_type: str) -> str:

@@ -459,7 +459,7 @@ class OneLayer:
         def rows_around(seeds: IdArray, *fanouts: int) -> torch.Tensor | None:
             sampler = NeighborSampler(self._view, fanouts, num_threads=1)
             subgraph = sampler.sample_stored({self._node_type: seeds}, epoch=0, batch=0)
-            rows = self._rows_of(batches.with_rows(batches.batch_of(subgraph, seeds), 1))
+            rows = self._rows_of(batches.with_rows(batches.around(seeds, subgraph), 1))
             return None if rows is None else rows.float().reshape(len(seeds), -1)
 
         rows = rows_around(seeds, -1) if len(seeds) else None
@@ -493,6 +493,6 @@ class OneLayer:
         pieces, row = Pieces(self._apply, what), None
         for part in parts:
             subgraph = subgraph_of(self._view, self._node_type, node, part)
-            sampled = batches.with_rows(batches.batch_of(subgraph, np.array([node])), 1)
+            sampled = batches.with_rows(batches.around(np.array([node]), subgraph), 1)
             row = pieces.run(self._collate(sampled))
         return row

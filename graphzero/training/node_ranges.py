@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from graphzero import _core
 from graphzero.errors import FormatError
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
@@ -89,9 +90,23 @@ class RangeDataset(SeedDataset):
         subgraph = self.sampler.sample_stored(
             {self.node_type: positions}, epoch=epoch, batch=batch, readahead=readahead
         )
-        return self.batch_of(subgraph, positions)
+        return self.around(positions, subgraph)
 
-    def batch_of(self, subgraph: TypedSubgraph, seeds: IdArray) -> SampledBatch:
+    def group_sampler(self) -> _core.GroupSampler:
+        """Samples several ranges in one call."""
+        return self.sampler.group_sampler(timed=False)
+
+    def seeds_at(self, positions: IdArray, *, epoch: int, batch: int) -> _core.Seeds:
+        """The nodes of a range, for the `group_sampler`."""
+        return self.sampler.seeds_of(
+            {self.node_type: positions}, seed_time=None, epoch=epoch, batch=batch
+        )
+
+    def batch_of(self, positions: IdArray, sampled: _core.Sampled | Exception) -> SampledBatch:
+        """A range with all its neighbours."""
+        return self.around(positions, self.sampler.as_subgraph(sampled, len(positions)))
+
+    def around(self, seeds: IdArray, subgraph: TypedSubgraph) -> SampledBatch:
         """A mini-batch of a subgraph around some seeds, without rows."""
         return SampledBatch(subgraph, seeds, input_type=self.node_type)
 

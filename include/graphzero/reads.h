@@ -26,6 +26,12 @@ void gz_picks_sort(gz_pick *picks, gz_pick *scratch, int64_t count);
  * are read. later[i] maps row i of that result to its original place. */
 void gz_picks_in_turn(gz_pick *picks, int64_t count, gz_pick *later);
 
+/* Divides picks among parts of the result: part i has the places from ends[i - 1] (0 for the first)
+ * to ends[i] - 1, which become 0, 1, 2, ... in it. In out, those of part i are at begins[i] to
+ * begins[i + 1] - 1. */
+void gz_picks_divide(const gz_pick *picks, int64_t count, const int64_t *ends, int64_t parts,
+                     gz_pick *out, int64_t *begins);
+
 /* Copies whole rows of an array in memory to their places. */
 void gz_picks_copy(const gz_pick *picks, int64_t count, const unsigned char *rows,
                    uint64_t row_bytes, const gz_cast *cast, unsigned char *out);

@@ -1,0 +1,317 @@
+"""`GroupPipeline`: mini-batches are sampled and read in groups, and placed before they are wanted.
+
+One thread samples and places, with a team of the core; another one reads, where anything is read.
+They and the loop send each other messages: nobody waits for a lock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Generic, Protocol, TypeVar
+
+from graphzero import _core
+from graphzero.sampling.threads import WorkerThreads
+
+
+class Item(Protocol):
+    """A mini-batch on its way."""
+
+    @property
+    def error(self) -> Exception | None:
+        """Why it cannot be had."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Of its arrays, once it is placed."""
+
+    @property
+    def seconds(self) -> float:
+        """That threads have worked on it."""
+
+
+_T = TypeVar("_T", bound=Item)
+
+
+class Phases(Protocol[_T]):
+    """What is done with mini-batches, one after the other; see `Preparation`."""
+
+    def sample(self, numbers: Sequence[int]) -> list[_T]:
+        """The mini-batches with some numbers; none where the pipeline is stopped."""
+
+    def must_read(self, items: Sequence[_T]) -> bool:
+        """Whether `read` may have to wait."""
+
+    def read(self, items: Sequence[_T]) -> None:
+        """Brings the rows of a group into memory; errors are those of the items."""
+
+    def place(self, items: Sequence[_T]) -> None:
+        """Puts the rows of mini-batches into arrays; errors are those of the items."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many mini-batches are on their way.
+
+    Attributes
+    ----------
+    lookahead : int
+        That are placed before they are wanted. 0: everything is done by the thread that takes them.
+    group : int
+        That are read together.
+    threads : int
+        That sample and place.
+    reads : bool
+        Whether rows are read past the page cache. Otherwise more small ones than `lookahead` are
+        placed.
+    places_ahead : bool
+        False: they are placed when they are wanted, in the memory of the one before.
+    """
+
+    lookahead: int
+    group: int = 1
+    threads: int = 1
+    reads: bool = False
+    places_ahead: bool = True
+
+
+# Small mini-batches are placed together: a thread that is woken for each costs more than its work.
+_SMALL_BYTES = 4 << 20
+_MOST_TOGETHER = 64
+# A call into the core is to work for so long, where batches are small.
+_SECONDS_A_CALL = 1e-3
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The loop wants so many more mini-batches."""
+
+    count: int
+
+
+class _Stopped:
+    """There is nothing more to wait for."""
+
+
+class GroupPipeline(Iterator[_T], Generic[_T]):
+    """The mini-batches with some numbers, in order, prepared in background threads.
+
+    An error is raised in place of its mini-batch, and ends the iteration.
+
+    Parameters
+    ----------
+    phases : Phases
+    numbers : sequence of int
+    sizes : Sizes
+    stop : Stop
+        Is set when the pipeline is closed; calls of the core that look at it end soon.
+    """
+
+    def __init__(
+        self, phases: Phases[_T], numbers: Sequence[int], sizes: Sizes, stop: _core.Stop
+    ) -> None:
+        self._numbers = numbers
+        self._sizes = sizes
+        self._taken = 0  # by the loop
+        self._unsaid = 0  # mini-batches that were asked for, of which the threads do not know
+        self._is_closed = False
+        self._preparer = _Preparer(phases, numbers, sizes, stop)
+        self._threads = WorkerThreads(2, "graphzero-batch", on_stop=self._preparer.stop)
+
+    @property
+    def num_finished(self) -> int:
+        """Mini-batches that are placed, and not taken."""
+        return self._preparer.results.qsize()
+
+    def __next__(self) -> _T:
+        """The next mini-batch."""
+        if self._is_closed or self._taken == len(self._numbers):
+            raise StopIteration
+        try:
+            if self._sizes.lookahead == 0:
+                item = self._preparer.prepare(self._numbers[self._taken])
+            else:
+                item = self._take()
+            if item.error is not None:
+                raise item.error
+        except StopIteration as error:  # it would end the iteration as if there were no more
+            self.close()
+            raise RuntimeError(f"a mini-batch raised StopIteration({error.value!r})") from error
+        except BaseException:
+            self.close()
+            raise
+        self._taken += 1
+        return item
+
+    def _take(self) -> _T:
+        preparer, results = self._preparer, self._preparer.results
+        if self._taken == 0 and self._unsaid == 0:
+            self._threads.submit(preparer.run)
+            self._threads.submit(preparer.run_reads)
+        self._unsaid += 1
+        if 2 * self._unsaid >= preparer.most_ahead or results.empty():
+            preparer.messages.put(_Asked(self._unsaid))
+            self._unsaid = 0
+        # what was begun by the process that forked this one will never be done here
+        result = results.get() if self._threads.is_open else _Stopped()
+        if isinstance(result, _Stopped):
+            raise RuntimeError(
+                "the threads that prepare mini-batches have ended: the iteration was closed by "
+                "another thread, the program is about to end, or this process was forked during "
+                "the iteration"
+            )
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+    def close(self) -> None:
+        """Ends the iteration, and waits for the calls that threads are in."""
+        self._is_closed = True
+        self._threads.close()
+        self._preparer.forget()
+
+
+class _Preparer(Generic[_T]):
+    """What the threads of a pipeline do. It does not refer to them: they end with the pipeline."""
+
+    def __init__(
+        self, phases: Phases[_T], numbers: Sequence[int], sizes: Sizes, stop: _core.Stop
+    ) -> None:
+        self._phases = phases
+        self._numbers = numbers
+        self._sizes = sizes
+        self._stop = stop
+        self.messages: SimpleQueue[_Asked | list[_T] | _Stopped] = SimpleQueue()
+        self._to_read: SimpleQueue[list[_T] | _Stopped] = SimpleQueue()
+        self.results: SimpleQueue[_T | BaseException | _Stopped] = SimpleQueue()
+        # mini-batches that may be placed before they are wanted
+        self.most_ahead = sizes.lookahead if sizes.places_ahead else 0
+        self._begun = 0  # mini-batches that were sampled
+        self._placed = 0
+        self._asked = 0
+        self._call = 1  # mini-batches of one call into the core
+        self._group = 1  # mini-batches that are read together
+        self._sampled: deque[_T] = deque()
+        self._reading = 0
+        self._read: deque[_T] = deque()
+
+    def prepare(self, number: int) -> _T:
+        """A mini-batch, in this thread."""
+        items = self._phases.sample([number])
+        self._phases.read(items)
+        self._phases.place(items)
+        return items[0]
+
+    def stop(self) -> None:
+        """Wakes whoever waits, and has calls end soon."""
+        self._stop.set()
+        self.messages.put(_Stopped())
+        self._to_read.put(_Stopped())
+        self.results.put(_Stopped())
+
+    def forget(self) -> None:
+        """Drops what was prepared."""
+        self._sampled.clear()
+        self._read.clear()
+        while True:
+            try:
+                self.results.get_nowait()
+            except Empty:
+                return
+
+    # --- the thread that samples and places
+
+    def run(self) -> None:
+        """Until all mini-batches are placed."""
+        try:
+            while self._placed < len(self._numbers) and not self._stop:
+                self._listen(waits=not self._advance())
+        except BaseException as error:
+            self.results.put(error)
+
+    def _listen(self, *, waits: bool) -> None:
+        """Takes the messages that are there; with `waits`, at least one."""
+        while True:
+            try:
+                message = self.messages.get(block=waits)
+            except Empty:
+                return
+            waits = False
+            if isinstance(message, _Asked):
+                self._asked += message.count
+            elif isinstance(message, list):
+                self._read += message
+                self._reading = 0
+
+    def _advance(self) -> bool:
+        """Does one thing, if there is any; what is due first."""
+        wanted = self._asked + self.most_ahead - self._placed
+        if self._read and wanted > 0:
+            self._place(wanted)
+            return True
+        self._send_to_read()
+        if self._begun == len(self._numbers) or not self._may_sample():
+            return False
+        self._sample()
+        return True
+
+    def _may_sample(self) -> bool:
+        if self._sizes.reads or self._reading or self._sampled:
+            return len(self._sampled) < max(self._group, self._call)
+        return 2 * len(self._read) <= self._call
+
+    def _sample(self) -> None:
+        count = min(self._call, len(self._numbers) - self._begun)
+        items = self._phases.sample(self._numbers[self._begun : self._begun + count])
+        self._begun += len(items)
+        if self._phases.must_read(items) or self._sampled or self._reading:
+            self._sampled += items
+        else:
+            self._phases.read(items)
+            self._read += items
+        self._call = min(2 * self._call, self._most_a_call(items))
+
+    def _most_a_call(self, items: Sequence[_T]) -> int:
+        """Enough mini-batches for all threads, and for a call that is worth its while."""
+        threads = self._sizes.threads
+        seconds = sum(item.seconds for item in items) / max(1, len(items)) / threads
+        enough = int(_SECONDS_A_CALL / seconds) if seconds > 0 else threads
+        return max(threads, min(enough, _MOST_TOGETHER))
+
+    def _send_to_read(self) -> None:
+        """A group to the thread that reads, once half of the one before is placed."""
+        is_whole = len(self._sampled) >= self._group or self._begun == len(self._numbers)
+        is_early = self._reading > 0 or 2 * len(self._read) > self._group
+        if is_early or not is_whole or not self._sampled:
+            return
+        count = min(self._group, len(self._sampled))
+        group = [self._sampled.popleft() for _ in range(count)]
+        self._reading = count
+        self._to_read.put(group)
+        self._group = min(2 * self._group, self._sizes.group)
+
+    def _place(self, wanted: int) -> None:
+        items = [self._read.popleft() for _ in range(min(wanted, len(self._read)))]
+        self._phases.place(items)
+        if self._sizes.places_ahead and not self._sizes.reads:
+            largest = max(item.num_bytes for item in items)
+            small = min(_SMALL_BYTES // max(1, largest), _MOST_TOGETHER)
+            self.most_ahead = max(self._sizes.lookahead, small)
+        self._placed += len(items)
+        for item in items:
+            self.results.put(item)
+
+    # --- the thread that reads
+
+    def run_reads(self) -> None:
+        """Until it is stopped."""
+        while isinstance(group := self._to_read.get(), list):
+            try:
+                self._phases.read(group)
+            except BaseException as error:
+                self.results.put(error)
+                return
+            self.messages.put(group)
+            del group

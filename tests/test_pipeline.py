@@ -1,0 +1,210 @@
+"""Mini-batches that are prepared ahead, in groups: their order, their bounds, and how they end."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import threading
+import time
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from graphzero import _core
+from graphzero.loader.pipeline import GroupPipeline, Sizes
+from graphzero.sampling.threads import run_outside
+
+pytestmark = [
+    pytest.mark.timeout(120),
+    pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning"),
+]
+COUNT = 60
+
+
+def alive():
+    return [t for t in threading.enumerate() if t.name.startswith("graphzero")]
+
+
+def wait_until(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, "it never came to that"
+        time.sleep(0.002)
+
+
+@pytest.fixture(autouse=True)
+def all_have_ended():
+    yield
+    wait_until(lambda: alive() == [])
+
+
+class Item:
+    def __init__(self, number, error=None, num_bytes=1 << 30):
+        self.number, self.error, self.num_bytes = number, error, num_bytes
+        self.seconds = 1.0
+
+
+class Phases:
+    """Records what is done with which mini-batches; `hold` delays the placing."""
+
+    def __init__(self, *, reads=True, fails=(), num_bytes=1 << 30, hold=None):
+        self.reads, self.fails, self.num_bytes, self.hold = reads, fails, num_bytes, hold
+        self.sampled, self.groups, self.placed = [], [], []
+
+    def sample(self, numbers):
+        self.sampled += numbers
+        return [
+            Item(number, KeyError(number) if number in self.fails else None, self.num_bytes)
+            for number in numbers
+        ]
+
+    def must_read(self, items):
+        return self.reads
+
+    def read(self, items):
+        self.groups.append([item.number for item in items])
+
+    def place(self, items):
+        if self.hold is not None:
+            self.hold.wait(60)
+        self.placed += [item.number for item in items]
+
+
+def pipeline(phases, **sizes):
+    return GroupPipeline(phases, range(COUNT), Sizes(reads=phases.reads, **sizes), _core.Stop())
+
+
+@pytest.mark.parametrize("reads", [False, True])
+@pytest.mark.parametrize("group", [1, 3, 8])
+@pytest.mark.parametrize("lookahead", [0, 1, 5, 100])
+def test_all_come_in_order_through_all_phases(reads, group, lookahead):
+    phases = Phases(reads=reads)
+    items = list(pipeline(phases, lookahead=lookahead, group=group, threads=2))
+    assert [item.number for item in items] == list(range(COUNT))
+    assert phases.sampled == phases.placed == list(range(COUNT))
+    assert [number for group in phases.groups for number in group] == list(range(COUNT))
+
+
+def test_groups_grow():
+    """So that the first mini-batch comes as soon as it would alone."""
+    phases = Phases()
+    list(pipeline(phases, lookahead=1, group=8))
+    sizes = [len(group) for group in phases.groups]
+    assert sizes[:4] == [1, 2, 4, 8]
+    assert max(sizes) == 8
+
+
+@pytest.mark.parametrize("places_ahead", [True, False])
+@pytest.mark.parametrize("lookahead", [1, 4])
+@pytest.mark.parametrize("group", [1, 8])
+def test_no_more_is_alive_than_memory_was_counted_for(places_ahead, lookahead, group):
+    phases = Phases()
+    results = pipeline(phases, lookahead=lookahead, group=group, places_ahead=places_ahead)
+    for taken in range(1, 40):
+        next(results)
+        time.sleep(0.002)
+        read = sum(map(len, phases.groups))
+        assert len(phases.placed) <= taken + lookahead * places_ahead
+        assert read - len(phases.placed) <= 1.5 * group + 1
+        assert len(phases.sampled) - read <= 2 * group
+    results.close()
+
+
+def test_large_ones_are_placed_one_by_one_and_small_ones_together():
+    large, small = Phases(reads=False), Phases(reads=False, num_bytes=100)
+    for phases, ahead in ((large, 2), (small, COUNT - 1)):
+        results = pipeline(phases, lookahead=2, threads=2)
+        next(results)
+        wait_until(lambda phases=phases, ahead=ahead: len(phases.placed) == 1 + ahead)
+        time.sleep(0.02)
+        assert (len(phases.placed), results.num_finished) == (1 + ahead, ahead)
+        results.close()
+
+
+@pytest.mark.parametrize("lookahead", [0, 1, 4])
+@pytest.mark.parametrize("reads", [False, True])
+def test_errors_come_where_the_mini_batch_would_have_been(lookahead, reads):
+    results = pipeline(Phases(reads=reads, fails=[3, 5]), lookahead=lookahead, group=4, threads=2)
+    assert [next(results).number for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(KeyError, match="3"):
+        next(results)
+    assert alive() == []
+    assert list(results) == []
+
+
+@pytest.mark.parametrize("phase", ["sample", "read", "place"])
+@pytest.mark.parametrize("lookahead", [0, 3])
+def test_a_phase_that_raises_stopiteration_does_not_end_the_iteration_silently(phase, lookahead):
+    phases = Phases()
+
+    def stop(_):
+        raise StopIteration
+
+    setattr(phases, phase, stop)
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        next(pipeline(phases, lookahead=lookahead))
+
+
+def test_whoever_waits_is_told_that_threads_were_closed():
+    hold = threading.Event()
+    results = pipeline(Phases(hold=hold), lookahead=3)
+    with ThreadPoolExecutor(1) as pool:
+        consuming = pool.submit(list, results)
+        wait_until(lambda: len(alive()) == 2)
+        results._threads.stop()
+        hold.set()
+        with pytest.raises(RuntimeError, match="closed"):
+            consuming.result(60)
+
+
+def test_ctrl_c_while_waiting_leaves_all_closed():
+    hold = threading.Event()
+    results = pipeline(Phases(hold=hold), lookahead=4)
+    main = threading.main_thread().ident
+    threading.Timer(0.05, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+    threading.Timer(0.3, hold.set).start()
+    with pytest.raises(KeyboardInterrupt):
+        next(results)
+    assert alive() == []
+
+
+def test_it_is_closed_by_the_collector_in_its_own_thread():
+    class Owner:
+        def __init__(self, results):
+            self.results, self.itself = results, self
+
+        def __del__(self):
+            run_outside(self.results.close)
+
+    class Collecting(Phases):
+        def place(self, items):
+            if items[0].number > 0:
+                hold.wait(60)
+                gc.collect()
+            super().place(items)
+
+    hold, phases = threading.Event(), Collecting()
+    owner = Owner(pipeline(phases, lookahead=10))
+    gc.disable()
+    try:
+        next(owner.results)
+        del owner  # a cycle: only the collector can end it
+        assert alive()
+        hold.set()
+        wait_until(lambda: alive() == [])
+    finally:
+        gc.enable()
+    assert len(phases.placed) < COUNT
+
+
+@pytest.mark.parametrize("lookahead", [0, 2])
+def test_one_that_was_let_go_is_gone(lookahead):
+    """While the next ones are made: a mini-batch's memory is wanted for them."""
+    results = pipeline(Phases(), lookahead=lookahead)
+    for item in results:
+        reference = weakref.ref(item)
+        del item
+        gc.collect()
+        assert reference() is None
