@@ -85,10 +85,16 @@ def test_options_of_reading_are_a_prefetch(command):
 
     assert prefetch_of("") is None
     assert prefetch_of("--prefetch none") == Prefetch("none")
-    words = "--prefetch uring --resident 0.25 --memory-limit 2GB --lookahead 0"
-    wanted = Prefetch("uring", resident=0.25, memory_limit=2 * 10**9, lookahead=0)
+    words = "--prefetch uring --resident 0.25 --memory-limit 2GB --lookahead 3 --group 8"
+    wanted = Prefetch("uring", resident=0.25, memory_limit=2 * 10**9, lookahead=3, group=8)
     assert prefetch_of(words) == wanted
-    for wrong in ("--lookahead=-1", "--resident 2.5", "--memory-limit much"):
+    for wrong in (
+        "--lookahead=-1",
+        "--group 0",
+        "--lookahead 0 --group 2",
+        "--resident 2.5",
+        "--memory-limit much",
+    ):
         with pytest.raises(ValueError, match=wrong[2:8]):
             prefetch_of(wrong)
 

@@ -290,3 +290,52 @@ def test_resident_is_a_fraction_up_to_one_and_bytes_above():
         *(("0.25", 250), (2, 2), (2.0, 2), ("2", 2), ("1B", 1), ("2kB", 2000), (None, None)),
     ):
         assert gz.Prefetch(resident=resident).resident_bytes(1000) == of_thousand_bytes
+
+
+def in_turns(available, batch=GB // 1000):
+    """An iteration whose batches want rows evenly, with much more data than memory."""
+    return Estimate(
+        features=20 * GB,
+        topology=0,
+        batch=batch,
+        batch_rows=batch // 2,
+        batches=2,
+        lookahead=1,
+        fetching=2,
+        fetched_row=5000,
+        workers=1,
+        available=available,
+        is_hot=True,
+        touched_rows=evenly(1000, 20 * GB),
+    )
+
+
+def test_rows_of_as_many_batches_are_read_together_as_memory_is_worth_it():
+    assert plan(in_turns(8 * GB)).group == 32  # of small batches
+    some = plan(in_turns(GB, batch=GB // 30))
+    assert 1 < some.group < 32
+    assert plan(in_turns(GB // 4, batch=GB // 30)).group < some.group
+    assert f"the rows of {some.group} batches are read together" in str(some)
+    assert plan(in_turns(8 * GB), lookahead=0).group == 1
+    assert plan(in_turns(8 * GB), strategy="willneed").group == 1
+    assert plan(in_turns(100 * GB)).group == 1  # nothing is read
+
+
+@pytest.mark.parametrize("group", [None, 1, 8])
+@pytest.mark.parametrize("available", [GB // 2, GB, 4 * GB])
+def test_groups_are_counted_as_memory_that_is_taken(group, available):
+    estimate = in_turns(available, batch=GB // 40)
+    chosen = plan(estimate, group=group)
+    assert group in (None, chosen.group)
+    missing = int((estimate.touched_rows > chosen.resident).sum()) * estimate.fetched_row
+    # half of a group waits, one is read, and one is sampled
+    ahead = (chosen.group + chosen.group // 2) * missing + 2.5 * (chosen.group - 1) * GB // 80
+    taken = 3 * estimate.batch + ahead
+    assert taken + chosen.resident <= 0.9 * available
+
+
+def test_what_was_observed_without_groups_leaves_room_for_them():
+    estimate = replace(in_turns(GB, batch=GB // 40), observed=GB // 2)
+    alone, grouped = (plan(estimate, group=group) for group in (1, 8))
+    assert grouped.resident < alone.resident
+    assert grouped.placed_ahead - alone.placed_ahead == alone.resident - grouped.resident

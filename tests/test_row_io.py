@@ -127,6 +127,20 @@ def test_short_gaps_are_read_along_past_the_page_cache(folder, expected, strateg
     assert fingerprints(batches_of(folder, strategy=strategy, gap_pages=0)) == expected
 
 
+@pytest.mark.parametrize("group", [2, 5, 100])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_batches_whose_rows_are_read_together_are_the_same(folder, expected, group, workers):
+    assert fingerprints(batches_of(folder, workers, strategy="pread", group=group)) == expected
+
+
+def test_each_page_is_read_once_for_a_group(folder):
+    alone, together = (
+        sum(batch.stats.pages_missed for batch in batches_of(folder, strategy="pread", group=group))
+        for group in (1, 8)
+    )
+    assert together < 0.7 * alone  # ten batches: groups of 1, 2, 4 and 3
+
+
 def test_nothing_is_resident_without_memory(folder, expected):
     ds, batches = make(folder, resident=0.9, memory_limit=0, readahead_limit=0)
     got, kept = zip(*[(gz.Collate(ds)(one), kept_bytes()) for one in batches], strict=True)

@@ -206,6 +206,9 @@ def add_prefetch_options(to: OptionGroup, resident: str, memory_limit: str) -> N
     )
     text = f"mini-batches that are read ahead (default: {Prefetch().lookahead})"
     add_option(to, "--lookahead N", text)
+    add_option(
+        to, "--group K", "mini-batches whose rows are read together (default: as memory allows)"
+    )
     add_option(to, "--resident SIZE", resident)
     add_option(to, "--memory-limit SIZE", memory_limit)
 
@@ -215,6 +218,7 @@ def chosen_prefetch(args: Namespace) -> Prefetch | None:
     options = {
         "strategy": args.prefetch,
         "lookahead": args.lookahead,
+        "group": args.group,
         "resident": args.resident,
         "memory_limit": args.memory_limit,
     }

@@ -92,6 +92,8 @@ class Estimate:
     observed : int or None
         Bytes that were available for files in earlier iterations. They replace `available` and
         everything that would be subtracted from it.
+    group : int
+        Mini-batches whose rows are read together.
     """
 
     features: int
@@ -114,6 +116,22 @@ class Estimate:
     fetched_row: int = 0
     touched_topology: npt.NDArray[np.int64] | None = None
     observed: int | None = None
+    group: int = 1
+
+    def in_groups(self, group: int) -> Estimate:
+        """The same, where each process reads the rows of so many mini-batches together.
+
+        Half of a group may wait to be placed while the next one is read, and the one after that is
+        sampled.
+        """
+        more = self.workers * (group - 1)
+        return replace(
+            self,
+            group=group,
+            lookahead=self.lookahead + 5 * more // 2,
+            fetching=self.fetching + 3 * more // 2,
+            read_lists=self.read_lists * group,
+        )
 
     @property
     def bytes_of_whole_batches(self) -> int:
@@ -224,7 +242,9 @@ class IOPlan:
     places_ahead : bool
         Whether the rows of the next mini-batch are placed in their array in the background.
     placed_ahead : int
-        Bytes of that mini-batch; 0 as long as its size is unknown.
+        Bytes of that mini-batch, and of the others of groups; 0 as long as its size is unknown.
+    group : int
+        Mini-batches whose rows are read together.
     is_larger : bool
         Whether the dataset does not fit in memory.
     reason : str
@@ -239,6 +259,7 @@ class IOPlan:
     in_flight: int = 0
     places_ahead: bool = False
     placed_ahead: int = 0
+    group: int = 1
     is_larger: bool = False
     reason: str = ""
 
@@ -248,27 +269,87 @@ class IOPlan:
             parts.append(f"{format_bytes(self.topology)} of topology")
         resident = f", {' and '.join(parts)} resident" if parts else ""
         text = f"{self.strategy.name}{resident}: {self.reason}"
+        if self.group > 1:
+            text += f"; the rows of {self.group} batches are read together"
         if self.in_flight:
             text += f"; batches in flight take at most {format_bytes(self.in_flight)}"
         return text
 
 
+# Mini-batches that may be read together; more hardly save reads.
+_GROUPS = (1, 2, 4, 8, 16, 32)
+# With k of them together, each takes about k ** -0.8 times as many reads (docs/measurements.md).
+_SAVED_READS = 0.8
+_OF_MEMORY_FOR_GROUPS = 3  # a third of the memory for rows, at most
+
+
 def make_plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
     """The plan for one iteration."""
+    alone = _plan_ahead(prefetch, estimate)
+    if not alone.strategy.past_page_cache or prefetch.lookahead == 0:
+        return alone
+    if prefetch.group is not None:
+        most = _memory_of(estimate, alone)
+        groups = [prefetch.group >> i for i in range(prefetch.group.bit_length())]
+        fitting = [n for n in groups if n == 1 or _bytes_of_group(estimate, alone, n) <= most]
+        return _plan_in_groups(prefetch, estimate, alone, fitting[0])
+    if not alone.is_larger or estimate.touched_rows is None:
+        return alone
+    most = _memory_of(estimate, alone) // _OF_MEMORY_FOR_GROUPS
+    groups = [n for n in _GROUPS if _bytes_of_group(estimate, alone, n) <= most]
+    plans = [_plan_in_groups(prefetch, estimate, alone, group) for group in groups]
+    return min(plans, key=lambda plan: _reads(estimate, plan))
+
+
+def _memory_of(estimate: Estimate, alone: IOPlan) -> int:
+    """Bytes for rows, if mini-batches are read one by one."""
+    return estimate.available if alone.page_cache is None else alone.page_cache + alone.resident
+
+
+def _bytes_of_group(estimate: Estimate, alone: IOPlan, group: int) -> int:
+    """Bytes that groups take beyond what mini-batches take that are read one by one."""
+    grouped = estimate.in_groups(group)
+    taken = grouped.bytes_of_batches_beyond(alone.resident) + grouped.read_lists
+    return taken - estimate.bytes_of_batches_beyond(alone.resident) - estimate.read_lists
+
+
+def _reads(estimate: Estimate, plan: IOPlan) -> float:
+    """About how many reads a mini-batch takes."""
+    reads = 0.0
+    if estimate.touched_rows is not None:
+        rows = count_beyond(estimate.touched_rows, np.array([plan.resident]))[0]
+        reads += float(rows) * plan.group**-_SAVED_READS
+    if estimate.touched_topology is not None:
+        resident = np.array([plan.topology or 0])
+        reads += _TOPOLOGY_COST * float(count_beyond(estimate.touched_topology, resident)[0])
+    return reads
+
+
+def _plan_in_groups(prefetch: Prefetch, estimate: Estimate, alone: IOPlan, group: int) -> IOPlan:
+    """The plan where so many mini-batches are read together, from that where one is."""
+    grouped, taken = estimate.in_groups(group), _bytes_of_group(estimate, alone, group)
+    if estimate.observed is not None:
+        grouped = replace(grouped, observed=estimate.observed - taken)
+    plan = _plan_ahead(prefetch, grouped)
+    return replace(plan, group=group, placed_ahead=plan.placed_ahead + taken)
+
+
+def _plan_ahead(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
+    """The plan in which mini-batches are placed ahead, if there is memory for it."""
     # Workers place rows beside the training loop anyway.
     is_alone = estimate.workers == 1 or estimate.batch == 0
     if prefetch.lookahead > 0 and is_alone:
-        observed = estimate.observed
-        one_more = replace(
+        observed, placed = estimate.observed, prefetch.lookahead * estimate.batch
+        more = replace(
             estimate,
-            batches=estimate.batches + 1,
-            observed=None if observed is None else observed - estimate.batch,
+            batches=estimate.batches + prefetch.lookahead,
+            observed=None if observed is None else observed - placed,
         )
-        plan = _plan(prefetch, one_more)
+        plan = _plan(prefetch, more)
         memory = None if plan.page_cache is None else plan.page_cache + plan.resident
         enough = memory is None or memory >= _MEMORY_TO_PLACE_AHEAD * estimate.batch
         if plan.strategy.past_page_cache and enough:
-            return replace(plan, places_ahead=True, placed_ahead=estimate.batch)
+            return replace(plan, places_ahead=True, placed_ahead=placed)
     return _plan(prefetch, estimate)
 
 

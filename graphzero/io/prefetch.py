@@ -24,6 +24,7 @@ from graphzero.units import as_count, html_table, parse_size
 _ADVICE = ("normal", "random", "sequential")
 _MOST_THREADS = 4096  # MOST_IN_FLIGHT of `core/direct.pxi`
 _MOST_LOOKAHEAD = (1 << 31) - 1
+_MOST_GROUPED = 1024
 
 # A read takes the processor about 3 us, however long it is; pages of a gap are not even copied.
 # With gaps of this length a mini-batch takes half as many reads, and the disk brings 1.6 times as
@@ -50,6 +51,10 @@ class Prefetch:
         those that are not resident). As many are sampled, or one for each sampling thread if these
         are more. A larger number hides more latency and takes more memory. 0: each mini-batch is
         prepared when the loop requests it.
+    group : int, optional
+        Mini-batches whose rows "uring" and "pread" read together, so that each page is read once
+        for all of them. Default: as many, up to 32, as memory is worth more to than to resident
+        rows.
     readahead_limit : int or str
         Bytes (or ``"1GB"``) of pages that "willneed" may have requested for mini-batches that have
         not been copied yet; later mini-batches wait. Rows of a single mini-batch beyond the limit
@@ -83,6 +88,7 @@ class Prefetch:
 
     strategy: str = "auto"
     lookahead: int = 1
+    group: int | None = None
     readahead_limit: int | str = 1 << 30
     gap_pages: int | None = None
     resident: int | str | float | None = None
@@ -102,6 +108,13 @@ class Prefetch:
             if isinstance(value, str):
                 object.__setattr__(self, name, parse_size(value, name))
         as_count(self.lookahead, "lookahead", 0, _MOST_LOOKAHEAD)
+        if self.group is not None:
+            as_count(self.group, "group", 1, _MOST_GROUPED)
+            if self.group > 1 and self.lookahead == 0:
+                raise ValueError(
+                    f"lookahead=0 prepares one mini-batch when it is wanted: leave "
+                    f"group={self.group} out, or use lookahead=1"
+                )
         as_count(self.readahead_limit, "readahead_limit", 0)
         as_count(self.threads, "threads", 1, _MOST_THREADS)
         for name in ("gap_pages", "memory_limit"):

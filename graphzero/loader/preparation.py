@@ -334,6 +334,7 @@ def prepare_batches(
         phases = session.enter(Preparation(batches, session, drawn_epoch))
         sizes = Sizes(
             lookahead=batches.prefetch.lookahead,
+            group=session.plan.group,
             threads=phases.threads,
             reads=session.rows.reads_past_page_cache,
             places_ahead=session.plan.places_ahead or not session.plan.is_larger,
