@@ -19,7 +19,7 @@ static uint64_t nanoseconds(clockid_t clock)
 gz_moment gz_now(void)
 {
     return (gz_moment){nanoseconds(CLOCK_MONOTONIC), nanoseconds(CLOCK_THREAD_CPUTIME_ID),
-                    gz_major_faults()};
+                       gz_major_faults()};
 }
 
 gz_spent gz_spent_since(const gz_moment *begin, bool has_read)
@@ -67,9 +67,7 @@ static void fill(gz_fill *of)
 {
     int64_t count = of->end - of->begin;
     switch (of->kind) {
-    case GZ_FILL_COPY:
-        memcpy(of->out + of->begin, of->from + of->begin, (size_t)count);
-        break;
+    case GZ_FILL_COPY: memcpy(of->out + of->begin, of->from + of->begin, (size_t)count); break;
     case GZ_FILL_TRANSLATE:
         of->corrupt =
             gz_translate(&of->table, of->limit, of->ids, of->begin, of->end, (int64_t *)of->out);

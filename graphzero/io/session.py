@@ -252,13 +252,13 @@ def is_large(estimate: Estimate) -> bool:
 
 def probe_batch(
     estimate: Estimate,
+    *,
     files: Sequence[TopologyFile],
     prefetch: Prefetch,
     sources: Mapping[RowKey, RowSource],
     feature_dtype: npt.DTypeLike | None,
     number: int,
     sample: Callable[[int], TypedSubgraph],
-    *,
     workers: int,
     threads: int,
 ) -> Estimate:

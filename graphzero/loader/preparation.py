@@ -86,12 +86,12 @@ def _probe(batches: SeedBatches, share: Share, epoch: int, numbers: Sequence[int
 
     estimate = probe_batch(
         estimate,
-        files,
-        batches.prefetch,
-        sources,
-        batches.feature_dtype,
-        numbers[0],
-        sample,
+        files=files,
+        prefetch=batches.prefetch,
+        sources=sources,
+        feature_dtype=batches.feature_dtype,
+        number=numbers[0],
+        sample=sample,
         workers=share.num_workers,
         threads=default_threads(batches.num_threads),
     )

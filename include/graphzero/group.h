@@ -35,7 +35,7 @@ typedef struct gz_group_batch {
     gz_batch *batch;
     gz_plan plan;
     const gz_seeds *seeds;
-    gz_code code; /* of gz_batch_sample */
+    gz_code code;    /* of gz_batch_sample */
     bool is_sampled; /* false where the group was stopped first */
     gz_error err;
     gz_spent spent;

@@ -1,5 +1,5 @@
 /* Threads that share the items of one call. They are plain threads, which sleep between calls: a
- * second OpenMP pool in the process makes the regions of torch slower (docs/measurements.md). */
+ * second OpenMP pool in the process makes the regions of torch slower (docs/benchmarks.md). */
 #ifndef GRAPHZERO_TEAM_H
 #define GRAPHZERO_TEAM_H
 
