@@ -194,18 +194,11 @@ def test_every_room_is_described() -> None:
 @pytest.mark.extended
 def test_no_size_grows_beyond_its_limit() -> None:
     pytest.importorskip("pygount")
-    found = sizes.sizes()
-    assert len(found) > 5
-    assert [f"{size.what}: {size.value} > {size.most}" for size in found if not size.holds] == []
-
-
-def test_a_newcomer_enters_few_modules(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    entered = sizes.ways(tmp_path)
-    assert all(size.value > 10 for size in entered)
-    assert [size for size in entered if not size.holds] == []
+    table = sizes.sizes()
+    assert min(size.value for size in table) > 1000
+    assert [f"{size.what}: {size.value} > {size.most}" for size in table if not size.holds] == []
 
 
 def test_growth_is_found() -> None:
-    assert not sizes.Size("one", 2, 1).holds
-    assert sizes.Size("one", 1, 1).holds
+    assert not sizes.Size("lines", 2, 1).holds
+    assert sizes.Size("lines", 1, 1).holds
