@@ -38,6 +38,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 OURS = "graphzero"
 SHORTEST_RUN = 0.2
 CHECKED_EDGES = 20_000
+SMALL_BATCHES, MOST_SMALL, FANOUTS_OF_SMALL = (1, 8, 32, 128), 500, [10, 5]
 WALK_LENGTH, CONTEXT, WALKS_PER_NODE = 20, 10, 10  # of PyG's example of node2vec
 
 FEWER = "from fewer starts, because it is slow"
@@ -163,9 +164,9 @@ def workloads(inputs: Inputs, options: argparse.Namespace) -> list[Workload]:
     def nodes(number: int) -> IntArray:
         return inputs.seeds(1, number, options.starts)
 
-    def batches(number: int) -> IntArray:
-        chosen = inputs.seeds(2, number, options.batches * options.batch_size)
-        return chosen.reshape(options.batches, -1)
+    def batches(number: int, size: int = options.batch_size) -> IntArray:
+        count = max(1, min(options.batches * options.batch_size // size, MOST_SMALL))
+        return inputs.seeds(2, number, count * size).reshape(count, -1)
 
     def walks(name: str, q: float, old: dict[str, Any], cluster: dict[str, Any]) -> Workload:
         request = {"op": "walk", "length": options.length, "p": 1.0, "q": q}
@@ -201,6 +202,17 @@ def workloads(inputs: Inputs, options: argparse.Namespace) -> list[Workload]:
             name, "M pairs/s", 1e6, lambda number: nodes(number)[:20_000], check, contestants
         )
 
+    def loader_of(size: int) -> Workload:
+        """Small mini-batches, where what is done for each batch counts."""
+        request = {"op": "load", "fanouts": FANOUTS_OF_SMALL}
+        check = partial(check_subgraph, inputs, fanouts=FANOUTS_OF_SMALL, with_rows=True)
+        contestants = {
+            OURS: Contestant(OURS, {**request, "rows": True}),
+            "PyG NeighborLoader": Contestant(PYG, request, 1, notes=(ON_SPARSE,)),
+        }
+        name = f"loader {FANOUTS_OF_SMALL}, {size} seeds"
+        return Workload(name, "batches/s", 1.0, partial(batches, size=size), check, contestants)
+
     one_hop = {"op": "one_hop", "fanout": options.fanout}
     hops = {OURS: Contestant(OURS, one_hop), "graphzero 0.2.0": Contestant(GRAPHZERO02, one_hop, 8)}
     check = partial(check_one_hop, inputs, fanout=options.fanout)
@@ -214,6 +226,7 @@ def workloads(inputs: Inputs, options: argparse.Namespace) -> list[Workload]:
         Workload(f"one hop, K={options.fanout}", "M edges/s", 1e6, nodes, check, hops),
         subgraphs(f"multi-hop {fanouts}", False, "torch-sparse", "multi_hop", 40, SERIAL),
         subgraphs(as_loader, True, "PyG NeighborLoader", "load", 18, ON_SPARSE),
+        *map(loader_of, SMALL_BATCHES),
     ]
 
 

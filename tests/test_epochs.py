@@ -363,7 +363,7 @@ def test_datasets_hold_no_descriptors(folder):
     batches = make(folder)
     before = len(os.listdir("/proc/self/fd"))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (before + 50, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before + 250, hard))
     try:
         copies = [copy.copy(batches) for _ in range(500)]
         copies[-1].set_epoch(2)

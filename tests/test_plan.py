@@ -330,7 +330,7 @@ def test_groups_are_counted_as_memory_that_is_taken(group, available):
     missing = int((estimate.touched_rows > chosen.resident).sum()) * estimate.fetched_row
     # half of a group waits, one is read, and one is sampled
     ahead = (chosen.group + chosen.group // 2) * missing + 2.5 * (chosen.group - 1) * GB // 80
-    taken = 3 * estimate.batch + ahead
+    taken = (2 + chosen.places_ahead) * estimate.batch + ahead
     assert taken + chosen.resident <= 0.9 * available
 
 

@@ -81,9 +81,7 @@ class TypedGraph:
             write_typed(path, naive, self.num_nodes[self.ends(edge_type)[1]], left_out, wide)
             graphs[edge_type] = EdgeTypeGraph(path)
         nodes = {
-            name: NodeStore(
-                name, count, {}, order=self._write_order(folder / f"{name}.ids.gd", name)
-            )
+            name: NodeStore(name, count, {}, order=self._write_order(folder, name))
             for name, count in self.num_nodes.items()
         }
         edges = [EdgeStore(t, graph, (nodes[t[0]], nodes[t[2]]), {}) for t, graph in graphs.items()]

@@ -114,6 +114,7 @@ class Preparing:
     batch : SampledBatch or None
         None with an `error`.
     error : Exception or None
+        Without the traceback, whose frames would keep files open.
     requests : list of Future
         Pages that were requested for its rows.
     requested : list of PagesRequested
@@ -193,14 +194,14 @@ class Preparation:
         except Exception as error:
             if len(numbers) > 1:
                 return [item for number in numbers for item in self.sample([number])]
-            return [Preparing(numbers[0], error=error)]
+            return [Preparing(numbers[0], error=error.with_traceback(None))]
         items = []
         for places, number, arrays in zip(positions, numbers, sampled, strict=False):
             item = Preparing(number)
             try:
                 item.batch = self._batches.batch_of(places, arrays)
             except Exception as error:
-                item.error = error
+                item.error = error.with_traceback(None)
             if item.error is None and isinstance(arrays, _core.Sampled):
                 self._request(item, arrays.seconds, arrays.disk_seconds)
             items.append(item)
@@ -229,7 +230,7 @@ class Preparation:
                 readahead=readahead,
             )
         except Exception as error:
-            item.error = error
+            item.error = error.with_traceback(None)
         else:
             worked, waited = begun.spent(has_read=item.subgraph.pages_missed > 0)
             self._request(item, worked, waited)
@@ -255,7 +256,7 @@ class Preparation:
             self._fetch(sound)
         except Exception as error:
             if len(sound) == 1:
-                sound[0].error = error
+                sound[0].error = error.with_traceback(None)
                 return
             for item in sound:
                 self.read([item])
@@ -292,7 +293,7 @@ class Preparation:
             self._place(sound)
         except Exception as error:
             if len(sound) == 1:
-                sound[0].error = error
+                sound[0].error = error.with_traceback(None)
                 return
             for item in sound:
                 self.place([item])

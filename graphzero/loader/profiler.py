@@ -41,7 +41,8 @@ class profile(torch.profiler.profile):
     """`torch.profiler.profile` that also shows what the loop over mini-batches does.
 
     Its ranges are "graphzero: wait for batch", which any profiler of torch shows, and "graphzero:
-    training", from there to the next mini-batch, both in the thread that iterates. It takes the same arguments, and gives the same results, as torch's own.
+    training", from there to the next mini-batch, both in the thread that iterates. It takes the
+    same arguments, and gives the same results, as torch's own.
     """
 
     def start_trace(self) -> None:

@@ -427,12 +427,12 @@ class NeighborSampler:
             team = _core.Team(self.num_threads)
             workplace = _Workplace(self.group_sampler(timed=timed), team)
         try:
-            sampled = workplace.sampler.sample(one_batch, workplace.team, _core.Stop(), readahead)
+            results = workplace.sampler.sample(one_batch, workplace.team, _core.Stop(), readahead)
         except (FormatError, MemoryError) as error:
             raise self._explained(error, num_seeds) from None
         finally:
             self._idle[timed].append(workplace)
-        return self.as_subgraph(sampled[0], num_seeds)
+        return self.as_subgraph(results.pop(), num_seeds)  # an error must not refer to itself
 
     def seeds_of(
         self,
@@ -494,7 +494,11 @@ class NeighborSampler:
             If there was none for the mini-batch.
         """
         if isinstance(sampled, Exception):
-            raise self._explained(sampled, num_seeds) from None
+            error = self._explained(sampled, num_seeds)
+            try:
+                raise error from None
+            finally:
+                del sampled, error  # it refers to this frame
         node_types, edge_types, hops = self.dataset.nodes, self.dataset.edges, self._num_hops
         is_induced = self.sampling.subgraph_type == "induced"
         num_nodes = [counts[: hops + 1] for counts in sampled.num_sampled_nodes]
