@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from graphzero.errors import user_line
+from graphzero.errors import warn_user
 from graphzero.ingest import dataset_files, graph_input, sort
 from graphzero.ingest.edges import EdgeList, IdBound, ReadColumn, read_edges
 from graphzero.ingest.graph_input import EdgeTypeInput, GraphInput, NodeInput, naming
@@ -296,7 +295,7 @@ class Additions:
             edge_type, content, options, sampled_by=sampled_by, merging=merging, ids=self._ids
         )
         if unused := source.edges.source.summary.unused:  # as a build says it
-            warnings.warn(unused, UserWarning, stacklevel=user_line())
+            warn_user(unused)
         _require_equal(source.attributes, table.attributes)
         attributes: dict[str, Rows] = {}
         for name, rows in source.attributes.items():

@@ -210,10 +210,8 @@ class _Append:
             ):
                 yield piece
 
-        stored, progress = (
-            dataset_files.open_stored_array(path, header.num_nodes),
-            self.writer.options.progress,
-        )
+        stored = dataset_files.open_stored_array(path, header.num_nodes)
+        progress = self.writer.options.progress
         file = write_blocks(self.writer.folder / name, stored, blocks, order, progress)
         return self.writer.add(file)
 
@@ -294,10 +292,8 @@ class _Append:
         removed = self.added.removed.get(edge_type, insertion.NO_POSITIONS)
         entries = self._entry_changes(edge_type, graph, incoming)
         entries.removed, entries.removed_edges = insertion.entries_of(graph, removed), removed
-        num_edges, new = (
-            graph.header.num_input_edges - len(removed),
-            self.added.edges.get(edge_type),
-        )
+        num_edges = graph.header.num_input_edges - len(removed)
+        new = self.added.edges.get(edge_type)
         if new is not None:
             num_edges += new.edges.num_records
             if new.changes.num_merged is not None:

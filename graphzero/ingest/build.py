@@ -130,10 +130,8 @@ def _write_nodes(
     tables: dict[str, NodeTable] = {}
     for name, nodes in graph.nodes.items():
         with naming(name):
-            splits, labels = (
-                writer.splits(name, nodes.splits, counts[name]),
-                nodes.attributes.get("y"),
-            )
+            splits = writer.splits(name, nodes.splits, counts[name])
+            labels = nodes.attributes.get("y")
             num_classes = None if labels is None else count_classes(labels)
         tables[name] = NodeTable(counts[name], splits=splits, num_classes=num_classes)
     return tables

@@ -15,7 +15,7 @@ import numpy as np
 
 from graphzero.ingest.options import FOR_EDGES, Progress, ReadSummary, Source, as_source
 from graphzero.ingest.options import Column as ColumnName
-from graphzero.ingest.rows import Replacement, Rows, as_numbers, column_rows
+from graphzero.ingest.rows import Replacement, Rows, ValueColumns, as_numbers, rows_of_table
 from graphzero.ingest.sort import TempColumn
 from graphzero.ingest.sources.arrays import (
     is_tensor,
@@ -257,10 +257,7 @@ class EdgeInput:
 
 
 def edges_of_table(
-    table: Table,
-    source: Source,
-    ids: EndIds | None = None,
-    shape: tuple[int, int] | None = None,
+    table: Table, source: Source, ids: EndIds | None = None, shape: tuple[int, int] | None = None
 ) -> EdgeColumns:
     """An edge list from the columns that a source names, or else the names in the header.
 
@@ -308,7 +305,10 @@ def edges_of_table(
         _summary(table, columns, attributes, unneeded),
         shape=shape,
         ends=None if names is None else (names[start], names[end]),
-        attributes={name: column_rows(table, at, name) for name, at in attributes.items()},
+        attributes={
+            name: rows_of_table(table, ValueColumns((at,), is_vector=True), name)
+            for name, at in attributes.items()
+        },
     )
 
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from graphzero.errors import FormatError, user_line
+from graphzero.errors import FormatError, warn_user
 from graphzero.ingest.edges import EdgeColumns, EdgeInput, EdgeList, IdBound, open_edges
 from graphzero.ingest.id_map import IdColumns, NodeIds, split_nodes
 from graphzero.ingest.link_split import LinkSplit, link_splits
@@ -250,11 +249,7 @@ def _by_type(
 
 
 def _open_nodes(
-    name: str,
-    content: object,
-    splits: Values,
-    options: BuildOptions,
-    ids: NodeIds | None,
+    name: str, content: object, splits: Values, options: BuildOptions, ids: NodeIds | None
 ) -> NodeInput:
     if not isinstance(content, Mapping):
         raise ValueError(
@@ -300,11 +295,7 @@ def _check_labels(content: Mapping[str, Any], features: Rows, labels: Rows) -> N
 
 
 def open_node_attribute(
-    value: Any,
-    attribute: str,
-    dtype: DType | None,
-    reading: NodeReading,
-    label: str = "",
+    value: Any, attribute: str, dtype: DType | None, reading: NodeReading, label: str = ""
 ) -> Rows:
     """A named attribute of nodes, whose rows have ids where they are mapped."""
     check_attribute_name(attribute, "node")
@@ -384,12 +375,10 @@ def _warn_of_ends(edge_type: EdgeType, source: EdgeColumns, is_reversed: bool) -
     where, merged = f"edge type {edge_type}: ", ""
     if edge_type == EDGES:
         where, merged = "", ", and ids in both are of the same nodes (else build a typed graph)"
-    warnings.warn(
+    warn_user(
         f"{where}{source.table.name} has the columns {first!r} and {second!r}, whose names are not "
         f"recognised: edges go from {start!r} to {end!r}{merged}. src={first!r}, dst={second!r} "
-        f"confirms it, and src={second!r}, dst={first!r} reverses it",
-        UserWarning,
-        stacklevel=user_line(),
+        f"confirms it, and src={second!r}, dst={first!r} reverses it"
     )
 
 

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from graphzero._core import sort_keys
 from graphzero.errors import FormatError
+from graphzero.store.atomic import write_at
 from graphzero.units import available_processors
 
 Array = npt.NDArray[Any]
@@ -72,11 +73,8 @@ class TempFile:
 
     def write(self, array: Array, offset: int) -> None:
         """Writes an array at a byte offset."""
-        view = memoryview(bytes_of(array).data)
         with self._naming():
-            while view.nbytes:
-                written = os.pwrite(self._file.fileno(), view, offset)
-                view, offset = view[written:], offset + written
+            write_at(self._file.fileno(), bytes_of(array).data, offset)
 
     def read(self, offset: int, count: int, dtype: np.dtype[np.generic]) -> Array:
         """A new array of count elements from a byte offset."""
