@@ -291,10 +291,10 @@ class Additions:
             drop_self_loops=changes.num_self_loops_dropped is not None,
             reverse=changes.reversed,
         )
-        source = graph_input.open_more_edges(
-            edge_type, content, options, sampled_by=sampled_by, merging=merging, ids=self._ids
-        )
-        if unused := source.edges.source.summary.unused:  # as a build says it
+        columns = graph_input.open_typed_edges(edge_type, content, options, merging, self._ids)
+        graph_input.warn_of_ends(edge_type, columns, merging.reverse)
+        source = graph_input.edges_of_type(columns, options, sampled_by, merging)
+        if unused := columns.summary.unused:  # as a build says it
             warn_user(unused)
         _require_equal(source.attributes, table.attributes)
         attributes: dict[str, Rows] = {}

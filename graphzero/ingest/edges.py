@@ -226,12 +226,6 @@ class EdgeColumns:
         """What weights and times that are columns of the table are called."""
         return [EDGE_WEIGHT] * self.has_weights + [EDGE_TIME] * self.has_times
 
-    def count_of(self, end: int) -> tuple[int, str]:
-        """The number of sources (end 0) or targets of a matrix, and how it is known."""
-        assert self.shape is not None
-        what = f"of shape {self.shape}, with {self.shape[end]} {('rows', 'columns')[end]}"
-        return self.shape[end], f"{self.table.name} is a matrix {what}"
-
 
 @dataclass(frozen=True)
 class EdgeInput:

@@ -146,18 +146,20 @@ def open_graph_input(options: BuildOptions) -> GraphInput:
     opened: dict[EdgeType, EdgeColumns] = {}
     for edge_type, content in edge_types.items():
         with naming(edge_type):
-            opened[edge_type] = _open_edges(edge_type, content, options, wanted[edge_type], ids)
+            opened[edge_type] = open_typed_edges(
+                edge_type, content, options, wanted[edge_type], ids
+            )
     _check_options(options, nodes)
     weights, times = _option_names(options.weight_attrs), _option_names(options.time_attrs)
     _check_sampling_names(weights, times, nodes, opened)
     edges: dict[EdgeType, EdgeTypeInput] = {}
     for edge_type, edge_columns in opened.items():
         merging = wanted[edge_type]
-        _warn_of_ends(edge_type, edge_columns, merging.reverse)
+        warn_of_ends(edge_type, edge_columns, merging.reverse)
         with naming(edge_type):
             neighbors = nodes[edge_type[0] if options.neighbors != "out" else edge_type[2]]
             sampled_by = _sampling_attributes(edge_columns, neighbors.attributes, weights, times)
-            edges[edge_type] = _edges_of_type(
+            edges[edge_type] = edges_of_type(
                 edge_columns,
                 options,
                 sampled_by,
@@ -310,14 +312,17 @@ def open_node_attribute(
     return rows
 
 
-def _open_edges(
+def open_typed_edges(
     edge_type: EdgeType,
     content: Any,
     options: BuildOptions,
     merging: Merging,
     ids: Mapping[str, NodeIds],
 ) -> EdgeColumns:
-    """The edges of a type, with all of their attributes."""
+    """The edges of a type, with all of their attributes.
+
+    `ids` are those of each node type, where they are mapped; else there are none.
+    """
     by_name = isinstance(content, Mapping) and not is_scipy(content)
     values = dict(content) if by_name else {"edge_index": content}
     edge_index = values.pop("edge_index", None)
@@ -365,7 +370,7 @@ def _open_edge_attributes(values: Values, num_edges: int | None) -> dict[str, Ro
     return attributes
 
 
-def _warn_of_ends(edge_type: EdgeType, source: EdgeColumns, is_reversed: bool) -> None:
+def warn_of_ends(edge_type: EdgeType, source: EdgeColumns, is_reversed: bool) -> None:
     """Warns of two columns that are taken in order because their names do not say what they are."""
     types = edge_type[::-2] if is_reversed else edge_type[::2]
     if source.ends is None or say_direction(source.ends, types):
@@ -380,24 +385,6 @@ def _warn_of_ends(edge_type: EdgeType, source: EdgeColumns, is_reversed: bool) -
         f"recognised: edges go from {start!r} to {end!r}{merged}. src={first!r}, dst={second!r} "
         f"confirms it, and src={second!r}, dst={first!r} reverses it"
     )
-
-
-def open_more_edges(
-    edge_type: EdgeType,
-    content: Any,
-    options: BuildOptions,
-    *,
-    sampled_by: SampledBy,
-    merging: Merging,
-    ids: Mapping[str, NodeIds],
-) -> EdgeTypeInput:
-    """Edges that join those of a type, which are sampled by these attributes.
-
-    `ids` are those of each node type, where they are mapped; else there are none.
-    """
-    source = _open_edges(edge_type, content, options, merging, ids)
-    _warn_of_ends(edge_type, source, merging.reverse)
-    return _edges_of_type(source, options, sampled_by, merging)
 
 
 def _check_options(options: BuildOptions, nodes: Mapping[str, NodeInput]) -> None:
@@ -507,7 +494,7 @@ def _check_numbers(rows: Rows, name: str, option: str, what: str) -> None:
         )
 
 
-def _edges_of_type(
+def edges_of_type(
     edges: EdgeColumns,
     options: BuildOptions,
     sampled_by: SampledBy,
@@ -585,9 +572,10 @@ def known_counts(graph: GraphInput) -> dict[str, IdBound]:
                     counts[name].append((rows.count(), f"{rows.name}{of} has {rows.count()} rows"))
     for edge_type, of_type in graph.edges.items():
         source = of_type.edges.source
-        if source.shape is not None:
-            for end, name in enumerate(graph.ends(edge_type)):
-                counts[name].append(source.count_of(end))
+        for end, count in enumerate(source.shape or ()):  # of a matrix
+            what = f"of shape {source.shape}, with {count} {('rows', 'columns')[end]}"
+            why = f"{source.table.name} is a matrix {what}"
+            counts[graph.ends(edge_type)[end]].append((count, why))
     bounds: dict[str, IdBound] = {}
     for name, reasons in counts.items():
         bounds[name] = IdBound()

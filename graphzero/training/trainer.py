@@ -364,10 +364,6 @@ class Trainer:
             io=io,
         )
 
-    def validate(self) -> SplitReport | None:
-        """Evaluates the validation split, if there is one."""
-        return None if self.val_loader is None else self._evaluate(self.val_loader)
-
     def evaluate(self, seeds: IdArray) -> SplitReport:
         """Evaluates labelled nodes, each once, over sampled neighbours."""
         return self._evaluate(self._load(self._sample(seeds)))
@@ -411,8 +407,9 @@ class Trainer:
                 for epoch in range(1, self.options.epochs + 1):
                     bar.set_description(f"epoch {epoch}/{self.options.epochs}")
                     report = self.train_epoch(epoch, bar.update)
-                    validation = self.validate()
-                    if validation is not None:
+                    validation = None
+                    if self.val_loader is not None:
+                        validation = self._evaluate(self.val_loader)
                         report = replace(report, val_accuracy=validation.accuracy)
                     reports.append(report)
                     if best is None or best.are_worse_than(validation):
