@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -59,29 +58,6 @@ def append_dataset(
         added = Additions(writer, earlier)
         added.read(new_edges, new_nodes, removed)
         writer.commit(_Append(writer, earlier, added).write())
-
-
-def _spooled(rows: Rows, folder: Path, count: int, first: int, memory: int) -> Array:
-    """New rows as an array; `first` is the id of the first new node."""
-    array = sort.temp_array(folder, count * rows.width, rows.dtype, memory)
-    array = array.reshape(count, rows.width)
-    seen, row = np.zeros(count, np.bool_), 0
-    for ids, chunk in rows.chunks(max(1, memory // (8 + rows.width * rows.dtype.itemsize))):
-        at = ids if rows.in_order else ids.astype(np.int64) - first
-        wrong = (at < 0) | (at >= count)
-        wrong[~wrong] |= seen[at[~wrong]]
-        if wrong.any():
-            bad = int(wrong.argmax())
-            place = f"{rows.name}, {rows.table.locate(row + bad)}"
-            node = rows.user_id(ids[bad])
-            raise ValueError(f"{place}: node {node} is not new, or has a row already")
-        array[at], seen[at] = chunk, True
-        row += len(ids)
-    if row != count or not seen.all():
-        raise ValueError(
-            f"{rows.name} has {row} rows for {count} new nodes or edges: each needs one"
-        )
-    return array
 
 
 @dataclass
@@ -151,12 +127,10 @@ class _Append:
         places = np.full(added, table.num_nodes)
         attributes: dict[str, FileEntry] = {}
         for attribute, entry in table.attributes.items():
+            rows = self._spooled(new[attribute], added, table.num_nodes)
+            path = layout.node_rows(name, attribute)
             attributes[attribute] = self._rows(
-                layout.node_rows(name, attribute),
-                entry,
-                self._spooled_nodes(name, attribute),
-                insertion.EntryChanges(places),
-                order,
+                path, entry, rows, insertion.EntryChanges(places), order
             )
         num_classes = table.num_classes
         if "y" in new:
@@ -180,15 +154,28 @@ class _Append:
             num_ordered_nodes=self._ordered(table.num_ordered_nodes, table.num_nodes),
         )
 
-    def _spooled_nodes(self, name: str, attribute: str) -> Array:
-        """New rows of an attribute of nodes."""
-        return _spooled(
-            self.added.nodes[name].rows[attribute],
-            self.writer.folder,
-            self._num_added(name),
-            self.before[name].num_nodes,
-            self.writer.options.rows_memory // 4,
-        )
+    def _spooled(self, rows: Rows, count: int, first: int) -> Array:
+        """New rows as an array; `first` is the id of the first new node."""
+        memory = self.writer.options.rows_memory // 4
+        array = sort.temp_array(self.writer.folder, count * rows.width, rows.dtype, memory)
+        array = array.reshape(count, rows.width)
+        seen, row = np.zeros(count, np.bool_), 0
+        for ids, chunk in rows.chunks(max(1, memory // (8 + rows.width * rows.dtype.itemsize))):
+            at = ids if rows.in_order else ids.astype(np.int64) - first
+            wrong = (at < 0) | (at >= count)
+            wrong[~wrong] |= seen[at[~wrong]]
+            if wrong.any():
+                bad = int(wrong.argmax())
+                place = f"{rows.name}, {rows.table.locate(row + bad)}"
+                node = rows.user_id(ids[bad])
+                raise ValueError(f"{place}: node {node} is not new, or has a row already")
+            array[at], seen[at] = chunk, True
+            row += len(ids)
+        if row != count or not seen.all():
+            raise ValueError(
+                f"{rows.name} has {row} rows for {count} new nodes or edges: each needs one"
+            )
+        return array
 
     def _rows(
         self,
@@ -233,13 +220,7 @@ class _Append:
         for attribute, entry in table.attributes.items():
             rows: insertion.NewRows = insertion.NO_POSITIONS
             if new is not None:
-                array = _spooled(
-                    new.attributes[attribute],
-                    self.writer.folder,
-                    new.edges.num_records,
-                    0,
-                    self.writer.options.rows_memory // 4,
-                )
+                array = self._spooled(new.attributes[attribute], new.edges.num_records, 0)
                 rows = insertion.PickedRows(array, entries.columns["edge_ids"], new.first)
             name, order = layout.edge_rows(edge_type, attribute), NodeOrder(header.width)
             attributes[attribute] = self._rows(name, entry, rows, entries, order)

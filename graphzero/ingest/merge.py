@@ -511,12 +511,16 @@ def _chunks_of(column: EdgeColumn) -> Iterator[Array]:
 
 @dataclass(frozen=True)
 class Prepared:
-    """An edge list that is ready for the sort into neighbour lists, and what was done to it."""
+    """An edge list that is ready for the sort into neighbour lists, and what was done to it.
+
+    `parts` are those of a `LinkSplit`, "train" among them.
+    """
 
     edges: EdgeList
     attributes: dict[str, Rows]
     changes: EdgeChanges
     merged: MergedEdges
+    parts: dict[str, EdgeList] = field(default_factory=dict)
 
 
 def prepare_edges(
