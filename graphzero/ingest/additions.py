@@ -322,13 +322,9 @@ class Additions:
 
         columns = dict(edges.columns)
         columns["position"] = ReadColumn(np.dtype(np.int64), edges.num_records, positions)
+        placed = replace(edges, columns=columns)
         prepared = prepare_edges(
-            self.writer.folder,
-            replace(edges, columns=columns),
-            {},
-            source.merging,
-            options,
-            is_whole=False,
+            self.writer.folder, placed, {}, source.merging, options, is_whole=False
         )
         return NewEdges(prepared.edges, source.attributes, first, prepared.changes)
 
@@ -348,9 +344,7 @@ class Additions:
         sources = [source for source in sources if source[1]]
         names = sorted({name for _, columns in sources for _, name in columns})
         paths = {name: self.writer.folder / layout.of_nodes(name, "id_map") for name in names}
-        for name, temporary in learn_ids(
-            paths, self._ids, sources, options.sort_memory, options.progress
-        ):
+        for name, temporary in learn_ids(paths, self._ids, sources, options):
             try:
                 with IdTable(temporary.staged_path) as new_ids:
                     if len(new_ids):

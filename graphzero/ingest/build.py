@@ -48,14 +48,7 @@ def _map_ids(writer: DatasetWriter, graph: GraphInput) -> tuple[GraphInput, dict
     paths = {name: writer.folder / graph.layout.of_nodes(name, "id_map") for name in graph.nodes}
     files: list[FileWriter] = []
     try:
-        collect_ids(
-            paths,
-            graph.ids,
-            graph_input.id_sources(graph),
-            memory=options.sort_memory,
-            progress=options.progress,
-            staged=files,
-        )
+        collect_ids(paths, graph.ids, graph_input.id_sources(graph), options, files)
     finally:
         entries = {name: writer.add(file) for name, file in zip(paths, files, strict=False)}
     for edge_type in graph.edges:
