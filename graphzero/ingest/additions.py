@@ -307,13 +307,8 @@ class Additions:
     def _read_edges(self, edge_type: EdgeType, graph: GraphInput) -> NewEdges:
         source, options, nodes = graph.edges[edge_type], self.writer.options, self.nodes
         start, end = graph.ends(edge_type)
-        edges = read_edges(
-            source.edges,
-            self.writer.folder,
-            memory=options.column_memory // len(graph.edges),
-            bounds=(nodes[start].bound, nodes[end].bound),
-            progress=options.progress,
-        )
+        bounds = nodes[start].bound, nodes[end].bound
+        edges = read_edges(source.edges, self.writer.folder, options, bounds, len(graph.edges))
         first = self.earlier.edges[edge_type].num_input_edges
         first -= len(self.removed.get(edge_type, NO_POSITIONS))
 

@@ -67,13 +67,8 @@ def _read_lists(
     for edge_type, typed in graph.edges.items():
         ends = graph.ends(edge_type)
         with naming(edge_type):
-            edges = read_edges(
-                typed.edges,
-                folder,
-                memory=options.column_memory // len(graph.edges),
-                bounds=(bounds[ends[0]], bounds[ends[1]]),
-                progress=options.progress,
-            )
+            of_ends = bounds[ends[0]], bounds[ends[1]]
+            edges = read_edges(typed.edges, folder, options, of_ends, len(graph.edges))
             held_out: dict[str, EdgeList] = {}
             if (split := typed.link_split) is not None:
                 times = time_bounds(split, edges, time_bounds_of.get(edge_type))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from graphzero.ingest.options import FOR_EDGES, Progress, ReadSummary, Source, as_source
+from graphzero.ingest.options import FOR_EDGES, ReadSummary, Source, WriteOptions, as_source
 from graphzero.ingest.options import Column as ColumnName
 from graphzero.ingest.rows import Replacement, Rows, ValueColumns, as_numbers, rows_of_table
 from graphzero.ingest.sort import TempColumn
@@ -586,10 +586,9 @@ def _read_attribute(
 def read_edges(
     edges: EdgeInput,
     folder: Path,
-    *,
-    memory: int,
-    bounds: tuple[IdBound, IdBound],
-    progress: Progress,
+    options: WriteOptions,
+    bounds: tuple[IdBound, IdBound] = (IdBound(), IdBound()),
+    num_lists: int = 1,
 ) -> EdgeList:
     """Reads an edge list once, from beginning to end.
 
@@ -598,11 +597,11 @@ def read_edges(
     edges : EdgeInput
     folder : pathlib.Path
         For temporary files, if the columns are larger than the memory.
-    memory : int
-        Bytes that the columns may take.
+    options : WriteOptions
     bounds : (IdBound, IdBound)
         Of sources and of targets.
-    progress : Progress
+    num_lists : int
+        Edge lists that are in memory together.
 
     Raises
     ------
@@ -615,6 +614,7 @@ def read_edges(
     names = ["source", "target"] + ["weight"] * source.has_weights + ["time"] * source.has_times
     dtypes = {name: column.dtype for name, column in zip(names, columns, strict=True)}
     attributes = {"weight": edges.weight, "time": edges.time}
+    memory = options.column_memory // num_lists
     if edges.weight is not None:
         dtypes["weight"] = _WEIGHT_DTYPE
     if edges.time is not None:
@@ -626,7 +626,7 @@ def read_edges(
         name: TempColumn(folder, dtype, memory * dtype.itemsize // edge_bytes)
         for name, dtype in dtypes.items()
     }
-    with progress.phase("reading edges", table.num_records, "edges") as advance:
+    with options.progress.phase("reading edges", table.num_records, "edges") as advance:
         for chunk in table.chunks(columns, max_records):
             if not len(chunk[0]):
                 continue

@@ -159,14 +159,9 @@ def open_graph_input(options: BuildOptions) -> GraphInput:
         with naming(edge_type):
             neighbors = nodes[edge_type[0] if options.neighbors != "out" else edge_type[2]]
             sampled_by = _sampling_attributes(edge_columns, neighbors.attributes, weights, times)
-            edges[edge_type] = edges_of_type(
-                edge_columns,
-                options,
-                sampled_by,
-                merging,
-                splits=edge_splits[edge_type],
-                link_split=link.get(edge_type),
-            )
+            splits_of = edge_splits[edge_type]
+            of_type = edges_of_type(edge_columns, options, sampled_by, merging, splits_of)
+            edges[edge_type] = replace(of_type, link_split=link.get(edge_type))
     merged_names = {name for of_type in edges.values() for name in of_type.merging.aggregations}
     check_attributes(wanted.values(), merged_names)
     return GraphInput(nodes, edges, ids)
@@ -499,9 +494,7 @@ def edges_of_type(
     options: BuildOptions,
     sampled_by: SampledBy,
     merging: Merging,
-    *,
     splits: Values | None = None,
-    link_split: LinkSplit | None = None,
 ) -> EdgeTypeInput:
     """Divides attributes of edges into those that drive sampling and the others."""
     rows, splits = edges.attributes, splits or {}
@@ -518,7 +511,7 @@ def edges_of_type(
         time=None if time is None else (time, rows[time]),
     )
     merging = merging.of_attributes(others, sampled_by, edges.table.locate)
-    return EdgeTypeInput(edge_input, others, splits, sampled_by, merging, link_split)
+    return EdgeTypeInput(edge_input, others, splits, sampled_by, merging)
 
 
 # Mapped ids

@@ -227,7 +227,6 @@ class Trainer:
     ds : Dataset
     splits : mapping of str to (n,) int64
         Labelled nodes; with "train", and perhaps "val".
-    num_classes : int
     options : TrainOptions
     device : torch.device
     interrupts : Interrupts
@@ -235,16 +234,14 @@ class Trainer:
 
     def __init__(
         self,
-        *,
         ds: Dataset,
         splits: Mapping[str, IdArray],
-        num_classes: int,
         options: TrainOptions,
         device: torch.device,
         interrupts: Interrupts,
     ) -> None:
         self.ds = ds
-        self.num_classes = num_classes
+        self.num_classes = _count_classes(ds, splits)
         self.options = options
         self.device = device
         self.interrupts = interrupts
@@ -479,18 +476,10 @@ def train(
     """
     ds.require_untyped("the built-in model trains")
     splits = labelled_splits(ds)
-    num_classes = _count_classes(ds, splits)
     device = device_of(options.device)
     interrupts = Interrupts()
     with interrupts.deferred(), _seeded(options.seed, device):
-        trainer = Trainer(
-            ds=ds,
-            splits=splits,
-            num_classes=num_classes,
-            options=options,
-            device=device,
-            interrupts=interrupts,
-        )
+        trainer = Trainer(ds, splits, options, device, interrupts)
         epochs = trainer.train_epochs(progress, on_epoch)
         memory = memory_report(trainer.batches)  # while the workers still exist
         if epochs.is_interrupted:
@@ -507,7 +496,7 @@ def train(
         epochs=tuple(epochs.reports),
         best_epoch=epochs.best.epoch,
         splits=split_reports,
-        num_classes=num_classes,
+        num_classes=trainer.num_classes,
         num_parameters=sum(parameter.numel() for parameter in trainer.model.parameters()),
         device=str(device),
         memory=memory,
