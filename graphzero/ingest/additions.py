@@ -292,7 +292,7 @@ class Additions:
             reverse=changes.reversed,
         )
         columns = graph_input.open_typed_edges(edge_type, content, options, merging, self._ids)
-        graph_input.warn_of_ends(edge_type, columns, merging.reverse)
+        graph_input.warn_of_ends(edge_type, columns, merging)
         source = graph_input.edges_of_type(columns, options, sampled_by, merging)
         if unused := columns.summary.unused:  # as a build says it
             warn_user(unused)

@@ -124,14 +124,12 @@ class _Append:
         if not added:
             return table
         layout = self.earlier.layout
-        places = np.full(added, table.num_nodes)
+        entries = insertion.EntryChanges(np.full(added, table.num_nodes))
         attributes: dict[str, FileEntry] = {}
         for attribute, entry in table.attributes.items():
             rows = self._spooled(new[attribute], added, table.num_nodes)
             path = layout.node_rows(name, attribute)
-            attributes[attribute] = self._rows(
-                path, entry, rows, insertion.EntryChanges(places), order
-            )
+            attributes[attribute] = self._rows(path, entry, rows, entries, order)
         num_classes = table.num_classes
         if "y" in new:
             num_classes = max(num_classes or 0, count_classes(new["y"]) or 0) or None
@@ -139,7 +137,7 @@ class _Append:
         if visits is not None:
             zeros = np.zeros((added, 1), np.uint32)
             path = layout.of_nodes(name, "visits")
-            visits = self._rows(path, visits, zeros, insertion.EntryChanges(places), order)
+            visits = self._rows(path, visits, zeros, entries, order)
         if table.ids is not None:
             ids = table.ids.resolve(self.writer.folder)
             insertion.verify_sections(ids, read_header(ids), "rows", "node_rank")

@@ -73,13 +73,9 @@ def _read_lists(
             if (split := typed.link_split) is not None:
                 times = time_bounds(split, edges, time_bounds_of.get(edge_type))
                 time_bounds_of |= dict.fromkeys(reverse_types(edge_type, graph.edges), times)
+                memory = options.column_memory // 4
                 edges, held_out = hold_out(
-                    folder,
-                    edges,
-                    ends,
-                    split=split,
-                    bounds=times,
-                    memory=options.column_memory // 4,
+                    folder, edges, ends, split=split, bounds=times, memory=memory
                 )
             prepared = prepare_edges(folder, edges, typed.attributes, typed.merging, options)
             for name, part in held_out.items():

@@ -155,7 +155,7 @@ def open_graph_input(options: BuildOptions) -> GraphInput:
     edges: dict[EdgeType, EdgeTypeInput] = {}
     for edge_type, edge_columns in opened.items():
         merging = wanted[edge_type]
-        warn_of_ends(edge_type, edge_columns, merging.reverse)
+        warn_of_ends(edge_type, edge_columns, merging)
         with naming(edge_type):
             neighbors = nodes[edge_type[0] if options.neighbors != "out" else edge_type[2]]
             sampled_by = _sampling_attributes(edge_columns, neighbors.attributes, weights, times)
@@ -365,13 +365,12 @@ def _open_edge_attributes(values: Values, num_edges: int | None) -> dict[str, Ro
     return attributes
 
 
-def warn_of_ends(edge_type: EdgeType, source: EdgeColumns, is_reversed: bool) -> None:
+def warn_of_ends(edge_type: EdgeType, source: EdgeColumns, merging: Merging) -> None:
     """Warns of two columns that are taken in order because their names do not say what they are."""
-    types = edge_type[::-2] if is_reversed else edge_type[::2]
-    if source.ends is None or say_direction(source.ends, types):
+    if source.ends is None or say_direction(source.ends, _end_types(edge_type, merging)):
         return
     first, second = source.ends
-    start, end = source.ends[::-1] if is_reversed else source.ends
+    start, end = source.ends[::-1] if merging.reverse else source.ends
     where, merged = f"edge type {edge_type}: ", ""
     if edge_type == EDGES:
         where, merged = "", ", and ids in both are of the same nodes (else build a typed graph)"

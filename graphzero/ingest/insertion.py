@@ -371,13 +371,8 @@ def write_merged_lists(
     sections = [
         StoredSection(graph.path, graph.header, name, change=changes.get(name)) for name in names
     ]
-    pieces = merged_pieces(
-        sections,
-        [columns[name] for name in names],
-        entries.places,
-        entries.removed,
-        partial(entries.locate, graph),
-    )
+    new, locate = [columns[name] for name in names], partial(entries.locate, graph)
+    pieces = merged_pieces(sections, new, entries.places, entries.removed, locate)
     writer, done = EntryWriter(file, memory), 0
     # Each piece is written in a thread while the next one is made.
     with (
