@@ -190,20 +190,14 @@ def convert_csv_to_gl(
     OSError
         With errno and path; also if the output is a folder, a device or another special file.
     """
-    from graphzero.ingest.edges import IdBound, read_edges  # ingest imports pyarrow
+    from graphzero.ingest.edges import read_edges  # ingest imports pyarrow
     from graphzero.ingest.lists import NodeOrder, write_graph
     from graphzero.ingest.options import Progress, WriteOptions
 
     source = Path(by_either_name("csv_path", csv_path, input_csv))
     options = WriteOptions("input", None, _MEMORY, Progress())
     with _target(by_either_name("out_path", out_path, output_bin), source) as target:
-        edges = read_edges(
-            _edges_02(source, directed=directed),
-            target.parent,
-            memory=options.column_memory,
-            bounds=(IdBound(), IdBound()),
-            progress=options.progress,
-        )
+        edges = read_edges(_edges_02(source, directed=directed), target.parent, options)
         if not len(edges):
             raise ValueError(f"{source} has no edges")
         order = NodeOrder(max(edges.max_ids) + 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os.path
 import sys
+import warnings
 
 
 class FormatError(ValueError):
@@ -20,6 +21,11 @@ def user_line() -> int:
     while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in inside:
         level, frame = level + 1, frame.f_back
     return level
+
+
+def warn_user(message: str) -> None:
+    """A `UserWarning` that points to the first line outside."""
+    warnings.warn(message, UserWarning, stacklevel=user_line())
 
 
 def user_place() -> str:

@@ -17,7 +17,8 @@ except ImportError as error:
     raise ImportError("graphzero.ray needs Ray: pip install 'graphzero[ray]'") from error
 
 from graphzero.graph.dataset import Dataset
-from graphzero.training.infer import OneLayer, Rows, infer_by
+from graphzero.training.infer import OneLayer, Rows
+from graphzero.training.infer import infer as infer_on_this_machine
 from graphzero.training.node_ranges import NodeRange
 
 _BATCHES = 4  # of a task
@@ -74,8 +75,7 @@ def infer(
     resources = {"CPU": num_cpus, "GPU": num_gpus}
     options = {"num_cpus": num_cpus, "num_gpus": num_gpus, "max_retries": _RETRIES}
     task = ray.remote(**options)(_rows)
-    return infer_by(
-        partial(_deal, task, resources),
+    return infer_on_this_machine(
         model,
         ds,
         out,
@@ -84,6 +84,7 @@ def infer(
         device=device,
         resume=resume,
         progress=progress,
+        _compute=partial(_deal, task, resources),
     )
 
 

@@ -234,13 +234,9 @@ def test_what_the_dataset_or_the_machine_cannot_do(ds):
 
 def test_an_evaluation_is_that_of_a_loop_over_the_same_batches(ds):
     seeds = labelled_splits(ds)["test"]
+    options = TrainOptions(hidden=16, fanouts=[4, -1], batch_size=64, seed=3)
     training = trainer.Trainer(
-        ds=ds,
-        splits={"train": seeds},
-        num_classes=4,
-        options=TrainOptions(hidden=16, fanouts=[4, -1], batch_size=64, seed=3),
-        device=torch.device("cpu"),
-        interrupts=trainer.Interrupts(),
+        ds, {"train": seeds}, options, torch.device("cpu"), trainer.Interrupts()
     )
     report = training.evaluate(seeds)
     loader = gz.NeighborLoader(ds, [4, -1], seeds, batch_size=64, seed=3)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -95,15 +95,6 @@ def run(args: argparse.Namespace) -> int:
 # --- the graph
 
 
-class DemoFiles(TypedDict):
-    """The files of a demonstration, as `graphzero.build` takes them."""
-
-    edges: Path
-    features: Path
-    labels: Path
-    splits: dict[str, Path]
-
-
 def demo_paths(folder: str | os.PathLike[str]) -> list[Path]:
     """The files that `write_demo` writes: what a user of graphzero would begin with."""
     names = ["edges.csv", "features.npy", "labels.npy", *(f"{split}.npy" for split in _SPLITS)]
@@ -145,7 +136,7 @@ def write_demo(
     num_classes: int = 16,
     seed: int = 0,
     progress: bool = False,
-) -> DemoFiles:
+) -> dict[str, Any]:
     """Writes ``edges.csv`` and ``.npy`` files of a synthetic graph with communities.
 
     A node's class is its community. The degrees follow a power law, and seven of ten edges stay

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
 from types import ModuleType
-from typing import Any, Literal, NoReturn, TypedDict
+from typing import Any, NoReturn
 
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.graph.graph import Graph
@@ -225,16 +225,7 @@ def chosen_prefetch(args: Namespace) -> Prefetch | None:
     return Prefetch(**chosen) if chosen else None
 
 
-class OrderOptions(TypedDict):
-    """Arguments of `build` and `reorder` for the options of `add_order_options`, but one."""
-
-    order: Literal["hot", "input", "presample"]
-    presample: Presample | None
-    memory_limit: str
-    progress: bool
-
-
-def order_options(args: Namespace) -> OrderOptions:
+def order_options(args: Namespace) -> dict[str, Any]:
     """The values of the options of `add_order_options`, but ``neighbors``."""
     counting = {
         field.name: getattr(args, field.name)

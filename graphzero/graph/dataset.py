@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import os
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from graphzero import _core
-from graphzero.errors import FormatError, user_line
+from graphzero.errors import FormatError, warn_user
 from graphzero.graph.features import EdgeRows, FeatureStore, RowArray, SplitRows, StoredIds
 from graphzero.graph.graph import EdgeTypeGraph, Graph
 from graphzero.graph.nodes_and_edges import Edges, EdgeSplits, EdgeStore, Nodes, NodeStore, Splits
@@ -421,7 +420,7 @@ class Dataset(ClosedAtExit):
         """Warns, once, of messages against the edges that nobody has chosen: see `open_dataset`."""
         note, self._direction_note = self._direction_note, None
         if note is not None:
-            warnings.warn(note, UserWarning, stacklevel=user_line())
+            warn_user(note)
 
     @property
     def huge_topology(self) -> HugeTopology | None:

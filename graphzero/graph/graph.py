@@ -17,14 +17,7 @@ import numpy.typing as npt
 from graphzero import _core
 from graphzero.compat02 import GraphMethods02
 from graphzero.errors import FormatError
-from graphzero.graph.user_input import (
-    IdArray,
-    Sampling,
-    as_fanout,
-    as_ids,
-    as_seed,
-    as_threads,
-)
+from graphzero.graph.user_input import IdArray, Sampling, as_fanout, as_ids, as_seed, as_threads
 from graphzero.store.format import DTYPES, FLAG_DIRECTED, FLAG_INCOMING
 from graphzero.store.manifest import Neighbors
 from graphzero.store.mapped_file import MappedFile, ResidentPrefix, mincore_is_honest, section

@@ -14,14 +14,7 @@ from graphzero import _core
 from graphzero.errors import FormatError
 from graphzero.graph.features import FeatureStore, RowArray, StoredIds
 from graphzero.graph.graph import Graph
-from graphzero.graph.user_input import (
-    IdArray,
-    NodeTexts,
-    Sampling,
-    as_ids,
-    as_threads,
-    lookup,
-)
+from graphzero.graph.user_input import IdArray, NodeTexts, Sampling, as_ids, as_threads, lookup
 from graphzero.store.format import dtype_name
 from graphzero.store.id_table import IdTable
 from graphzero.store.manifest import EDGE_TIME, EDGE_WEIGHT, EdgeType, SampledBy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from graphzero.errors import user_line
+from graphzero.errors import warn_user
 from graphzero.ingest import dataset_files, graph_input, sort
 from graphzero.ingest.edges import EdgeList, IdBound, ReadColumn, read_edges
 from graphzero.ingest.graph_input import EdgeTypeInput, GraphInput, NodeInput, naming
@@ -292,11 +291,11 @@ class Additions:
             drop_self_loops=changes.num_self_loops_dropped is not None,
             reverse=changes.reversed,
         )
-        source = graph_input.open_more_edges(
-            edge_type, content, options, sampled_by=sampled_by, merging=merging, ids=self._ids
-        )
-        if unused := source.edges.source.summary.unused:  # as a build says it
-            warnings.warn(unused, UserWarning, stacklevel=user_line())
+        columns = graph_input.open_typed_edges(edge_type, content, options, merging, self._ids)
+        graph_input.warn_of_ends(edge_type, columns, merging)
+        source = graph_input.edges_of_type(columns, options, sampled_by, merging)
+        if unused := columns.summary.unused:  # as a build says it
+            warn_user(unused)
         _require_equal(source.attributes, table.attributes)
         attributes: dict[str, Rows] = {}
         for name, rows in source.attributes.items():
@@ -308,13 +307,8 @@ class Additions:
     def _read_edges(self, edge_type: EdgeType, graph: GraphInput) -> NewEdges:
         source, options, nodes = graph.edges[edge_type], self.writer.options, self.nodes
         start, end = graph.ends(edge_type)
-        edges = read_edges(
-            source.edges,
-            self.writer.folder,
-            memory=options.column_memory // len(graph.edges),
-            bounds=(nodes[start].bound, nodes[end].bound),
-            progress=options.progress,
-        )
+        bounds = nodes[start].bound, nodes[end].bound
+        edges = read_edges(source.edges, self.writer.folder, options, bounds, len(graph.edges))
         first = self.earlier.edges[edge_type].num_input_edges
         first -= len(self.removed.get(edge_type, NO_POSITIONS))
 
@@ -323,13 +317,9 @@ class Additions:
 
         columns = dict(edges.columns)
         columns["position"] = ReadColumn(np.dtype(np.int64), edges.num_records, positions)
+        placed = replace(edges, columns=columns)
         prepared = prepare_edges(
-            self.writer.folder,
-            replace(edges, columns=columns),
-            {},
-            source.merging,
-            options,
-            is_whole=False,
+            self.writer.folder, placed, {}, source.merging, options, is_whole=False
         )
         return NewEdges(prepared.edges, source.attributes, first, prepared.changes)
 
@@ -349,9 +339,7 @@ class Additions:
         sources = [source for source in sources if source[1]]
         names = sorted({name for _, columns in sources for _, name in columns})
         paths = {name: self.writer.folder / layout.of_nodes(name, "id_map") for name in names}
-        for name, temporary in learn_ids(
-            paths, self._ids, sources, options.sort_memory, options.progress
-        ):
+        for name, temporary in learn_ids(paths, self._ids, sources, options):
             try:
                 with IdTable(temporary.staged_path) as new_ids:
                     if len(new_ids):

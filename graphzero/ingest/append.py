@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -59,29 +58,6 @@ def append_dataset(
         added = Additions(writer, earlier)
         added.read(new_edges, new_nodes, removed)
         writer.commit(_Append(writer, earlier, added).write())
-
-
-def _spooled(rows: Rows, folder: Path, count: int, first: int, memory: int) -> Array:
-    """New rows as an array; `first` is the id of the first new node."""
-    array = sort.temp_array(folder, count * rows.width, rows.dtype, memory)
-    array = array.reshape(count, rows.width)
-    seen, row = np.zeros(count, np.bool_), 0
-    for ids, chunk in rows.chunks(max(1, memory // (8 + rows.width * rows.dtype.itemsize))):
-        at = ids if rows.in_order else ids.astype(np.int64) - first
-        wrong = (at < 0) | (at >= count)
-        wrong[~wrong] |= seen[at[~wrong]]
-        if wrong.any():
-            bad = int(wrong.argmax())
-            place = f"{rows.name}, {rows.table.locate(row + bad)}"
-            node = rows.user_id(ids[bad])
-            raise ValueError(f"{place}: node {node} is not new, or has a row already")
-        array[at], seen[at] = chunk, True
-        row += len(ids)
-    if row != count or not seen.all():
-        raise ValueError(
-            f"{rows.name} has {row} rows for {count} new nodes or edges: each needs one"
-        )
-    return array
 
 
 @dataclass
@@ -148,16 +124,12 @@ class _Append:
         if not added:
             return table
         layout = self.earlier.layout
-        places = np.full(added, table.num_nodes)
+        entries = insertion.EntryChanges(np.full(added, table.num_nodes))
         attributes: dict[str, FileEntry] = {}
         for attribute, entry in table.attributes.items():
-            attributes[attribute] = self._rows(
-                layout.node_rows(name, attribute),
-                entry,
-                self._spooled_nodes(name, attribute),
-                insertion.EntryChanges(places),
-                order,
-            )
+            rows = self._spooled(new[attribute], added, table.num_nodes)
+            path = layout.node_rows(name, attribute)
+            attributes[attribute] = self._rows(path, entry, rows, entries, order)
         num_classes = table.num_classes
         if "y" in new:
             num_classes = max(num_classes or 0, count_classes(new["y"]) or 0) or None
@@ -165,7 +137,7 @@ class _Append:
         if visits is not None:
             zeros = np.zeros((added, 1), np.uint32)
             path = layout.of_nodes(name, "visits")
-            visits = self._rows(path, visits, zeros, insertion.EntryChanges(places), order)
+            visits = self._rows(path, visits, zeros, entries, order)
         if table.ids is not None:
             ids = table.ids.resolve(self.writer.folder)
             insertion.verify_sections(ids, read_header(ids), "rows", "node_rank")
@@ -180,15 +152,28 @@ class _Append:
             num_ordered_nodes=self._ordered(table.num_ordered_nodes, table.num_nodes),
         )
 
-    def _spooled_nodes(self, name: str, attribute: str) -> Array:
-        """New rows of an attribute of nodes."""
-        return _spooled(
-            self.added.nodes[name].rows[attribute],
-            self.writer.folder,
-            self._num_added(name),
-            self.before[name].num_nodes,
-            self.writer.options.rows_memory // 4,
-        )
+    def _spooled(self, rows: Rows, count: int, first: int) -> Array:
+        """New rows as an array; `first` is the id of the first new node."""
+        memory = self.writer.options.rows_memory // 4
+        array = sort.temp_array(self.writer.folder, count * rows.width, rows.dtype, memory)
+        array = array.reshape(count, rows.width)
+        seen, row = np.zeros(count, np.bool_), 0
+        for ids, chunk in rows.chunks(max(1, memory // (8 + rows.width * rows.dtype.itemsize))):
+            at = ids if rows.in_order else ids.astype(np.int64) - first
+            wrong = (at < 0) | (at >= count)
+            wrong[~wrong] |= seen[at[~wrong]]
+            if wrong.any():
+                bad = int(wrong.argmax())
+                place = f"{rows.name}, {rows.table.locate(row + bad)}"
+                node = rows.user_id(ids[bad])
+                raise ValueError(f"{place}: node {node} is not new, or has a row already")
+            array[at], seen[at] = chunk, True
+            row += len(ids)
+        if row != count or not seen.all():
+            raise ValueError(
+                f"{rows.name} has {row} rows for {count} new nodes or edges: each needs one"
+            )
+        return array
 
     def _rows(
         self,
@@ -210,10 +195,8 @@ class _Append:
             ):
                 yield piece
 
-        stored, progress = (
-            dataset_files.open_stored_array(path, header.num_nodes),
-            self.writer.options.progress,
-        )
+        stored = dataset_files.open_stored_array(path, header.num_nodes)
+        progress = self.writer.options.progress
         file = write_blocks(self.writer.folder / name, stored, blocks, order, progress)
         return self.writer.add(file)
 
@@ -235,13 +218,7 @@ class _Append:
         for attribute, entry in table.attributes.items():
             rows: insertion.NewRows = insertion.NO_POSITIONS
             if new is not None:
-                array = _spooled(
-                    new.attributes[attribute],
-                    self.writer.folder,
-                    new.edges.num_records,
-                    0,
-                    self.writer.options.rows_memory // 4,
-                )
+                array = self._spooled(new.attributes[attribute], new.edges.num_records, 0)
                 rows = insertion.PickedRows(array, entries.columns["edge_ids"], new.first)
             name, order = layout.edge_rows(edge_type, attribute), NodeOrder(header.width)
             attributes[attribute] = self._rows(name, entry, rows, entries, order)
@@ -294,10 +271,8 @@ class _Append:
         removed = self.added.removed.get(edge_type, insertion.NO_POSITIONS)
         entries = self._entry_changes(edge_type, graph, incoming)
         entries.removed, entries.removed_edges = insertion.entries_of(graph, removed), removed
-        num_edges, new = (
-            graph.header.num_input_edges - len(removed),
-            self.added.edges.get(edge_type),
-        )
+        num_edges = graph.header.num_input_edges - len(removed)
+        new = self.added.edges.get(edge_type)
         if new is not None:
             num_edges += new.edges.num_records
             if new.changes.num_merged is not None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from graphzero.ingest import dataset_files, graph_input
-from graphzero.ingest.edges import EdgeList, read_edges
+from graphzero.ingest.edges import EdgeList, IdBound, read_edges
 from graphzero.ingest.graph_input import GraphInput, naming
 from graphzero.ingest.id_map import collect_ids
 from graphzero.ingest.link_split import Bounds, hold_out, time_bounds, write_link_split
@@ -42,37 +42,13 @@ from graphzero.store.manifest import (
 from graphzero.units import parse_size
 
 
-@dataclass(frozen=True)
-class _ReadLists:
-    """The edges of a build, as they are sorted into lists.
-
-    Attributes
-    ----------
-    prepared : dict of EdgeType to Prepared
-    parts : dict of EdgeType to dict of str to EdgeList
-        Those of a `LinkSplit`, "train" among them.
-    num_nodes : dict of str to int
-    """
-
-    prepared: dict[EdgeType, Prepared]
-    parts: dict[EdgeType, dict[str, EdgeList]]
-    num_nodes: dict[str, int]
-
-
 def _map_ids(writer: DatasetWriter, graph: GraphInput) -> tuple[GraphInput, dict[str, FileEntry]]:
     """The input with numbers in place of the user's ids, and the files that have these."""
     options = writer.options
     paths = {name: writer.folder / graph.layout.of_nodes(name, "id_map") for name in graph.nodes}
     files: list[FileWriter] = []
     try:
-        collect_ids(
-            paths,
-            graph.ids,
-            graph_input.id_sources(graph),
-            memory=options.sort_memory,
-            progress=options.progress,
-            staged=files,
-        )
+        collect_ids(paths, graph.ids, graph_input.id_sources(graph), options, files)
     finally:
         entries = {name: writer.add(file) for name, file in zip(paths, files, strict=False)}
     for edge_type in graph.edges:
@@ -82,45 +58,35 @@ def _map_ids(writer: DatasetWriter, graph: GraphInput) -> tuple[GraphInput, dict
     return graph_input.with_nodes(graph, graph.ids), entries
 
 
-def _read_lists(folder: Path, graph: GraphInput, options: WriteOptions) -> _ReadLists:
+def _read_lists(
+    folder: Path, graph: GraphInput, bounds: Mapping[str, IdBound], options: WriteOptions
+) -> dict[EdgeType, Prepared]:
     """Reads each edge list once, and merges its edges."""
-    bounds = graph_input.known_counts(graph)
     lists: dict[EdgeType, Prepared] = {}
-    parts: dict[EdgeType, dict[str, EdgeList]] = {}
     time_bounds_of: dict[EdgeType, Bounds | None] = {}
     for edge_type, typed in graph.edges.items():
         ends = graph.ends(edge_type)
         with naming(edge_type):
-            edges = read_edges(
-                typed.edges,
-                folder,
-                memory=options.column_memory // len(graph.edges),
-                bounds=(bounds[ends[0]], bounds[ends[1]]),
-                progress=options.progress,
-            )
+            of_ends = bounds[ends[0]], bounds[ends[1]]
+            edges = read_edges(typed.edges, folder, options, of_ends, len(graph.edges))
             held_out: dict[str, EdgeList] = {}
             if (split := typed.link_split) is not None:
                 times = time_bounds(split, edges, time_bounds_of.get(edge_type))
                 time_bounds_of |= dict.fromkeys(reverse_types(edge_type, graph.edges), times)
+                memory = options.column_memory // 4
                 edges, held_out = hold_out(
-                    folder,
-                    edges,
-                    ends,
-                    split=split,
-                    bounds=times,
-                    memory=options.column_memory // 4,
+                    folder, edges, ends, split=split, bounds=times, memory=memory
                 )
             prepared = prepare_edges(folder, edges, typed.attributes, typed.merging, options)
             for name, part in held_out.items():
                 held_out[name] = prepare_held_out(folder, part, typed.merging, options)
-        lists[edge_type] = prepared
+        parts = {"train": prepared.edges, **held_out} if held_out else {}
+        lists[edge_type] = replace(prepared, parts=parts)
         options.notes.add(edge_type, *describe_changes(prepared.changes))
-        if held_out:
-            parts[edge_type] = {"train": prepared.edges, **held_out}
-            sizes = [f"{len(part):,} in {name}" for name, part in parts[edge_type].items()]
+        if parts:
+            sizes = [f"{len(part):,} in {name}" for name, part in parts.items()]
             options.notes.add(edge_type, f"edges are split: {', '.join(sizes)}")
-    edges_of = {edge_type: prepared.edges for edge_type, prepared in lists.items()}
-    return _ReadLists(lists, parts, graph_input.final_counts(graph, bounds, edges_of))
+    return lists
 
 
 def _write_nodes(
@@ -130,26 +96,24 @@ def _write_nodes(
     tables: dict[str, NodeTable] = {}
     for name, nodes in graph.nodes.items():
         with naming(name):
-            splits, labels = (
-                writer.splits(name, nodes.splits, counts[name]),
-                nodes.attributes.get("y"),
-            )
+            splits = writer.splits(name, nodes.splits, counts[name])
+            labels = nodes.attributes.get("y")
             num_classes = None if labels is None else count_classes(labels)
         tables[name] = NodeTable(counts[name], splits=splits, num_classes=num_classes)
     return tables
 
 
 def _write_edge_splits(
-    writer: DatasetWriter, graph: GraphInput, read: _ReadLists
+    writer: DatasetWriter, graph: GraphInput, read: Mapping[EdgeType, Prepared]
 ) -> dict[EdgeType, dict[str, FileEntry]]:
     """The splits of the edges of each type."""
     entries: dict[EdgeType, dict[str, FileEntry]] = {}
     for edge_type, typed in graph.edges.items():
-        prepared = read.prepared[edge_type]
+        prepared = read[edge_type]
         count, remap = prepared.edges.num_input_edges, prepared.merged.remap
         with naming(edge_type):
             splits = writer.splits(edge_type, typed.splits, count, remap)
-        for name, part in read.parts.get(edge_type, {}).items():
+        for name, part in prepared.parts.items():
             path = writer.folder / writer.layout.split(edge_type, name)
             splits[name] = writer.add(write_link_split(path, part))
         entries[edge_type] = splits
@@ -171,8 +135,10 @@ def _write_new(writer: DatasetWriter, graph: GraphInput, wanted: BuildOptions) -
     id_maps: dict[str, FileEntry] = {}
     if wanted.maps_ids:
         graph, id_maps = _map_ids(writer, graph)
-    read = _read_lists(writer.folder, graph, writer.options)
-    nodes = _write_nodes(writer, graph, read.num_nodes)
+    bounds = graph_input.known_counts(graph)
+    read = _read_lists(writer.folder, graph, bounds, writer.options)
+    lists = {edge_type: prepared.edges for edge_type, prepared in read.items()}
+    nodes = _write_nodes(writer, graph, graph_input.final_counts(graph, bounds, lists))
     edge_splits = _write_edge_splits(writer, graph, read)
     extras = _write_extras(writer, wanted.extras)
     neighbors = writer.options.neighbors if wanted.directed else "both"
@@ -180,9 +146,9 @@ def _write_new(writer: DatasetWriter, graph: GraphInput, wanted: BuildOptions) -
         writer,
         nodes={name: replace(table, id_map=id_maps.get(name)) for name, table in nodes.items()},
         sampled_by={edge_type: typed.sampled_by for edge_type, typed in graph.edges.items()},
-        lists={edge_type: prepared.edges for edge_type, prepared in read.prepared.items()},
+        lists=lists,
         node_rows={name: opened.attributes for name, opened in graph.nodes.items()},
-        edge_rows={edge_type: prepared.attributes for edge_type, prepared in read.prepared.items()},
+        edge_rows={edge_type: prepared.attributes for edge_type, prepared in read.items()},
         has_out_graph=neighbors == "both" and wanted.directed,
     ).write()
     default = not writer.layout.is_typed
@@ -198,7 +164,7 @@ def _write_new(writer: DatasetWriter, graph: GraphInput, wanted: BuildOptions) -
             weight=typed.sampled_by.weight or (EDGE_WEIGHT if default else None),
             time=typed.sampled_by.time or (EDGE_TIME if default else None),
             time_level=typed.sampled_by.time_level,
-            changes=read.prepared[edge_type].changes or None,
+            changes=read[edge_type].changes or None,
         )
     return Manifest(
         nodes=files.nodes,

@@ -142,7 +142,7 @@ class StoredGraph:
         return users
 
 
-def open_stored_order(path: Path | None, num_nodes: int) -> NodeOrder:
+def open_stored_order(path: Path, num_nodes: int) -> NodeOrder:
     """The nodes of a type in the order of a file: of their ids, or of a graph without types.
 
     Raises
@@ -150,8 +150,6 @@ def open_stored_order(path: Path | None, num_nodes: int) -> NodeOrder:
     FormatError
         If it is damaged.
     """
-    if path is None:
-        return NodeOrder(num_nodes)
     header = read_header(path)
     if header.num_nodes != num_nodes:
         raise FormatError(f"{path} does not have one id for each node: build the dataset again")
@@ -195,8 +193,9 @@ def stored_orders(folder: Path, manifest: Manifest) -> dict[str, NodeOrder]:
     orders: dict[str, NodeOrder] = {}
     for name, nodes in manifest.nodes.items():
         file = nodes.ids if manifest.is_typed else manifest.edges[EDGES].graph
-        path = None if file is None else file.resolve(folder)
-        orders[name] = open_stored_order(path, nodes.num_nodes)
+        orders[name] = NodeOrder(nodes.num_nodes)
+        if file is not None:
+            orders[name] = open_stored_order(file.resolve(folder), nodes.num_nodes)
     return orders
 
 

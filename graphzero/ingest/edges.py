@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from graphzero.ingest.options import FOR_EDGES, Progress, ReadSummary, Source, as_source
+from graphzero.ingest.options import FOR_EDGES, ReadSummary, Source, WriteOptions, as_source
 from graphzero.ingest.options import Column as ColumnName
-from graphzero.ingest.rows import Replacement, Rows, as_numbers, column_rows
+from graphzero.ingest.rows import Replacement, Rows, ValueColumns, as_numbers, rows_of_table
 from graphzero.ingest.sort import TempColumn
 from graphzero.ingest.sources.arrays import (
     is_tensor,
@@ -226,12 +226,6 @@ class EdgeColumns:
         """What weights and times that are columns of the table are called."""
         return [EDGE_WEIGHT] * self.has_weights + [EDGE_TIME] * self.has_times
 
-    def count_of(self, end: int) -> tuple[int, str]:
-        """The number of sources (end 0) or targets of a matrix, and how it is known."""
-        assert self.shape is not None
-        what = f"of shape {self.shape}, with {self.shape[end]} {('rows', 'columns')[end]}"
-        return self.shape[end], f"{self.table.name} is a matrix {what}"
-
 
 @dataclass(frozen=True)
 class EdgeInput:
@@ -257,10 +251,7 @@ class EdgeInput:
 
 
 def edges_of_table(
-    table: Table,
-    source: Source,
-    ids: EndIds | None = None,
-    shape: tuple[int, int] | None = None,
+    table: Table, source: Source, ids: EndIds | None = None, shape: tuple[int, int] | None = None
 ) -> EdgeColumns:
     """An edge list from the columns that a source names, or else the names in the header.
 
@@ -308,7 +299,10 @@ def edges_of_table(
         _summary(table, columns, attributes, unneeded),
         shape=shape,
         ends=None if names is None else (names[start], names[end]),
-        attributes={name: column_rows(table, at, name) for name, at in attributes.items()},
+        attributes={
+            name: rows_of_table(table, ValueColumns((at,), is_vector=True), name)
+            for name, at in attributes.items()
+        },
     )
 
 
@@ -592,10 +586,9 @@ def _read_attribute(
 def read_edges(
     edges: EdgeInput,
     folder: Path,
-    *,
-    memory: int,
-    bounds: tuple[IdBound, IdBound],
-    progress: Progress,
+    options: WriteOptions,
+    bounds: tuple[IdBound, IdBound] = (IdBound(), IdBound()),
+    num_lists: int = 1,
 ) -> EdgeList:
     """Reads an edge list once, from beginning to end.
 
@@ -604,11 +597,11 @@ def read_edges(
     edges : EdgeInput
     folder : pathlib.Path
         For temporary files, if the columns are larger than the memory.
-    memory : int
-        Bytes that the columns may take.
+    options : WriteOptions
     bounds : (IdBound, IdBound)
         Of sources and of targets.
-    progress : Progress
+    num_lists : int
+        Edge lists that are in memory together.
 
     Raises
     ------
@@ -621,6 +614,7 @@ def read_edges(
     names = ["source", "target"] + ["weight"] * source.has_weights + ["time"] * source.has_times
     dtypes = {name: column.dtype for name, column in zip(names, columns, strict=True)}
     attributes = {"weight": edges.weight, "time": edges.time}
+    memory = options.column_memory // num_lists
     if edges.weight is not None:
         dtypes["weight"] = _WEIGHT_DTYPE
     if edges.time is not None:
@@ -632,7 +626,7 @@ def read_edges(
         name: TempColumn(folder, dtype, memory * dtype.itemsize // edge_bytes)
         for name, dtype in dtypes.items()
     }
-    with progress.phase("reading edges", table.num_records, "edges") as advance:
+    with options.progress.phase("reading edges", table.num_records, "edges") as advance:
         for chunk in table.chunks(columns, max_records):
             if not len(chunk[0]):
                 continue

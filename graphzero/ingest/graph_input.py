@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from graphzero.errors import FormatError, user_line
+from graphzero.errors import FormatError, warn_user
 from graphzero.ingest.edges import EdgeColumns, EdgeInput, EdgeList, IdBound, open_edges
 from graphzero.ingest.id_map import IdColumns, NodeIds, split_nodes
 from graphzero.ingest.link_split import LinkSplit, link_splits
@@ -147,25 +146,22 @@ def open_graph_input(options: BuildOptions) -> GraphInput:
     opened: dict[EdgeType, EdgeColumns] = {}
     for edge_type, content in edge_types.items():
         with naming(edge_type):
-            opened[edge_type] = _open_edges(edge_type, content, options, wanted[edge_type], ids)
+            opened[edge_type] = open_typed_edges(
+                edge_type, content, options, wanted[edge_type], ids
+            )
     _check_options(options, nodes)
     weights, times = _option_names(options.weight_attrs), _option_names(options.time_attrs)
     _check_sampling_names(weights, times, nodes, opened)
     edges: dict[EdgeType, EdgeTypeInput] = {}
     for edge_type, edge_columns in opened.items():
         merging = wanted[edge_type]
-        _warn_of_ends(edge_type, edge_columns, merging.reverse)
+        warn_of_ends(edge_type, edge_columns, merging)
         with naming(edge_type):
             neighbors = nodes[edge_type[0] if options.neighbors != "out" else edge_type[2]]
             sampled_by = _sampling_attributes(edge_columns, neighbors.attributes, weights, times)
-            edges[edge_type] = _edges_of_type(
-                edge_columns,
-                options,
-                sampled_by,
-                merging,
-                splits=edge_splits[edge_type],
-                link_split=link.get(edge_type),
-            )
+            splits_of = edge_splits[edge_type]
+            of_type = edges_of_type(edge_columns, options, sampled_by, merging, splits_of)
+            edges[edge_type] = replace(of_type, link_split=link.get(edge_type))
     merged_names = {name for of_type in edges.values() for name in of_type.merging.aggregations}
     check_attributes(wanted.values(), merged_names)
     return GraphInput(nodes, edges, ids)
@@ -250,11 +246,7 @@ def _by_type(
 
 
 def _open_nodes(
-    name: str,
-    content: object,
-    splits: Values,
-    options: BuildOptions,
-    ids: NodeIds | None,
+    name: str, content: object, splits: Values, options: BuildOptions, ids: NodeIds | None
 ) -> NodeInput:
     if not isinstance(content, Mapping):
         raise ValueError(
@@ -300,11 +292,7 @@ def _check_labels(content: Mapping[str, Any], features: Rows, labels: Rows) -> N
 
 
 def open_node_attribute(
-    value: Any,
-    attribute: str,
-    dtype: DType | None,
-    reading: NodeReading,
-    label: str = "",
+    value: Any, attribute: str, dtype: DType | None, reading: NodeReading, label: str = ""
 ) -> Rows:
     """A named attribute of nodes, whose rows have ids where they are mapped."""
     check_attribute_name(attribute, "node")
@@ -319,14 +307,17 @@ def open_node_attribute(
     return rows
 
 
-def _open_edges(
+def open_typed_edges(
     edge_type: EdgeType,
     content: Any,
     options: BuildOptions,
     merging: Merging,
     ids: Mapping[str, NodeIds],
 ) -> EdgeColumns:
-    """The edges of a type, with all of their attributes."""
+    """The edges of a type, with all of their attributes.
+
+    `ids` are those of each node type, where they are mapped; else there are none.
+    """
     by_name = isinstance(content, Mapping) and not is_scipy(content)
     values = dict(content) if by_name else {"edge_index": content}
     edge_index = values.pop("edge_index", None)
@@ -374,41 +365,20 @@ def _open_edge_attributes(values: Values, num_edges: int | None) -> dict[str, Ro
     return attributes
 
 
-def _warn_of_ends(edge_type: EdgeType, source: EdgeColumns, is_reversed: bool) -> None:
+def warn_of_ends(edge_type: EdgeType, source: EdgeColumns, merging: Merging) -> None:
     """Warns of two columns that are taken in order because their names do not say what they are."""
-    types = edge_type[::-2] if is_reversed else edge_type[::2]
-    if source.ends is None or say_direction(source.ends, types):
+    if source.ends is None or say_direction(source.ends, _end_types(edge_type, merging)):
         return
     first, second = source.ends
-    start, end = source.ends[::-1] if is_reversed else source.ends
+    start, end = source.ends[::-1] if merging.reverse else source.ends
     where, merged = f"edge type {edge_type}: ", ""
     if edge_type == EDGES:
         where, merged = "", ", and ids in both are of the same nodes (else build a typed graph)"
-    warnings.warn(
+    warn_user(
         f"{where}{source.table.name} has the columns {first!r} and {second!r}, whose names are not "
         f"recognised: edges go from {start!r} to {end!r}{merged}. src={first!r}, dst={second!r} "
-        f"confirms it, and src={second!r}, dst={first!r} reverses it",
-        UserWarning,
-        stacklevel=user_line(),
+        f"confirms it, and src={second!r}, dst={first!r} reverses it"
     )
-
-
-def open_more_edges(
-    edge_type: EdgeType,
-    content: Any,
-    options: BuildOptions,
-    *,
-    sampled_by: SampledBy,
-    merging: Merging,
-    ids: Mapping[str, NodeIds],
-) -> EdgeTypeInput:
-    """Edges that join those of a type, which are sampled by these attributes.
-
-    `ids` are those of each node type, where they are mapped; else there are none.
-    """
-    source = _open_edges(edge_type, content, options, merging, ids)
-    _warn_of_ends(edge_type, source, merging.reverse)
-    return _edges_of_type(source, options, sampled_by, merging)
 
 
 def _check_options(options: BuildOptions, nodes: Mapping[str, NodeInput]) -> None:
@@ -518,14 +488,12 @@ def _check_numbers(rows: Rows, name: str, option: str, what: str) -> None:
         )
 
 
-def _edges_of_type(
+def edges_of_type(
     edges: EdgeColumns,
     options: BuildOptions,
     sampled_by: SampledBy,
     merging: Merging,
-    *,
     splits: Values | None = None,
-    link_split: LinkSplit | None = None,
 ) -> EdgeTypeInput:
     """Divides attributes of edges into those that drive sampling and the others."""
     rows, splits = edges.attributes, splits or {}
@@ -542,7 +510,7 @@ def _edges_of_type(
         time=None if time is None else (time, rows[time]),
     )
     merging = merging.of_attributes(others, sampled_by, edges.table.locate)
-    return EdgeTypeInput(edge_input, others, splits, sampled_by, merging, link_split)
+    return EdgeTypeInput(edge_input, others, splits, sampled_by, merging)
 
 
 # Mapped ids
@@ -596,9 +564,10 @@ def known_counts(graph: GraphInput) -> dict[str, IdBound]:
                     counts[name].append((rows.count(), f"{rows.name}{of} has {rows.count()} rows"))
     for edge_type, of_type in graph.edges.items():
         source = of_type.edges.source
-        if source.shape is not None:
-            for end, name in enumerate(graph.ends(edge_type)):
-                counts[name].append(source.count_of(end))
+        for end, count in enumerate(source.shape or ()):  # of a matrix
+            what = f"of shape {source.shape}, with {count} {('rows', 'columns')[end]}"
+            why = f"{source.table.name} is a matrix {what}"
+            counts[graph.ends(edge_type)[end]].append((count, why))
     bounds: dict[str, IdBound] = {}
     for name, reasons in counts.items():
         bounds[name] = IdBound()

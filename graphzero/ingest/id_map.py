@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from graphzero.ingest.options import FOR_VALUES, Progress, as_source
+from graphzero.ingest.options import FOR_VALUES, WriteOptions, as_source
 from graphzero.ingest.rows import split_column
 from graphzero.ingest.sort import TempFile, close_with_build
 from graphzero.ingest.sources.arrays import known_names, open_id_array
@@ -408,9 +408,7 @@ def collect_ids(
     paths: Mapping[str, Path],
     ids: Mapping[str, NodeIds],
     sources: Sequence[IdColumns],
-    *,
-    memory: int,
-    progress: Progress,
+    options: WriteOptions,
     staged: list[FileWriter],
 ) -> None:
     """Reads all ids, and writes the table of each node type; `ids` use it from then on.
@@ -425,9 +423,7 @@ def collect_ids(
     ids : mapping of str to NodeIds
         Of each node type.
     sources : sequence of IdColumns
-    memory : int
-        Bytes.
-    progress : Progress
+    options : WriteOptions
     staged : list of FileWriter
         Extended by the tables, sealed.
 
@@ -438,13 +434,13 @@ def collect_ids(
     OSError
         If a file cannot be read, or the disk is full.
     """
-    share = memory // max(1, len(paths))
+    share = options.sort_memory // max(1, len(paths))
     while True:
         collectors: dict[str, _Distinct] = {}
         for name, path in paths.items():
             collectors[name] = _Distinct(path.parent, share, is_text=ids[name].is_text)
         try:
-            _read_all(sources, ids, collectors, memory, progress)
+            _read_all(sources, ids, collectors, options)
         except _NotIntegers:
             continue  # from the beginning, with texts
         break
@@ -458,8 +454,7 @@ def learn_ids(
     paths: Mapping[str, Path],
     ids: Mapping[str, NodeIds],
     sources: Sequence[IdColumns],
-    memory: int,
-    progress: Progress,
+    options: WriteOptions,
 ) -> Iterator[tuple[str, FileWriter]]:
     """Reads ids, and writes a temporary table of those of each node type that its own table lacks.
 
@@ -471,9 +466,9 @@ def learn_ids(
         if not stored.is_text and len(table):
             least = table.rows[0 if table.by_id is None else table.by_id[0]]
             stored.sign = 1 if table.dtype.kind == "u" else -int(least < 0)
-        collectors[name] = _Unknown(path.parent, memory // len(paths), stored)
+        collectors[name] = _Unknown(path.parent, options.sort_memory // len(paths), stored)
     try:
-        _read_all(sources, ids, collectors, memory, progress)
+        _read_all(sources, ids, collectors, options)
     except _NotIntegers:
         (why,) = (of_type.why_text for of_type in ids.values() if of_type.why_text)
         raise ValueError(f"{why}{_NO_INTEGER}") from None
@@ -485,14 +480,13 @@ def _read_all(
     sources: Sequence[IdColumns],
     ids: Mapping[str, NodeIds],
     collectors: Mapping[str, _Distinct],
-    memory: int,
-    progress: Progress,
+    options: WriteOptions,
 ) -> None:
     """Hands all ids to the collectors of their node types."""
-    max_records = max(256, min(MAX_MAPPED_RECORDS, memory // (4 * _RECORD_BYTES)))
+    max_records = max(256, min(MAX_MAPPED_RECORDS, options.sort_memory // (4 * _RECORD_BYTES)))
     for table, columns in sources:
         raw, record = [column.raw() for column, _ in columns], 0
-        with progress.phase("reading ids", table.num_records, "records") as advance:
+        with options.progress.phase("reading ids", table.num_records, "records") as advance:
             for chunk in table.read(raw, max_records):
                 for values, column, (_, name) in zip(chunk, raw, columns, strict=True):
                     collectors[name].add(ids[name].read(values, column, table, record))

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,23 +36,6 @@ NO_POSITIONS = np.empty(0, np.int64)
 
 
 # Rows of sections
-
-
-class RowSection(Protocol):
-    """Rows that are read once, from the first to the last."""
-
-    row_bytes: int
-
-    def __len__(self) -> int: ...
-
-    def next(self, begin: int, end: int) -> Array:
-        """The rows [begin, end), where `begin` is the end of the piece before."""
-
-
-class NewRows(Protocol):
-    """Rows that are read in pieces."""
-
-    def __getitem__(self, part: slice, /) -> npt.ArrayLike: ...
 
 
 class StoredSection:
@@ -149,6 +132,10 @@ class PickedRows:
     def __getitem__(self, part: slice, /) -> Array:
         rows: Array = self.array[self.positions[part] - self.first]
         return rows
+
+
+RowSection = StoredSection | NumberSection  # whose rows are read once, from the first to the last
+NewRows = Array | PickedRows | Sequence[int]  # which are read in pieces
 
 
 def merged_pieces(
@@ -384,13 +371,8 @@ def write_merged_lists(
     sections = [
         StoredSection(graph.path, graph.header, name, change=changes.get(name)) for name in names
     ]
-    pieces = merged_pieces(
-        sections,
-        [columns[name] for name in names],
-        entries.places,
-        entries.removed,
-        partial(entries.locate, graph),
-    )
+    new, locate = [columns[name] for name in names], partial(entries.locate, graph)
+    pieces = merged_pieces(sections, new, entries.places, entries.removed, locate)
     writer, done = EntryWriter(file, memory), 0
     # Each piece is written in a thread while the next one is made.
     with (

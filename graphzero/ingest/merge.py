@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.errors import user_line
+from graphzero.errors import warn_user
 from graphzero.ingest import sort
 from graphzero.ingest.edges import EdgeColumn, EdgeList, span_of
 from graphzero.ingest.options import WriteOptions
@@ -275,7 +275,7 @@ class MergedEdges:
             stored.append(kept[stays])
         positions.close()
         if changed:
-            _warn_user(
+            warn_user(
                 f"{split}: {changed - dropped:,} of its positions name edges that were merged into "
                 f"earlier ones, whose positions it has instead, once each; {dropped:,} name "
                 f"self-loops that were dropped"
@@ -287,10 +287,6 @@ def _locate(ascending: Array, numbers: Array) -> tuple[Array, Array]:
     """Where each number is, and whether it is there."""
     at = np.searchsorted(ascending, numbers)
     return at, np.searchsorted(ascending, numbers, "right") > at
-
-
-def _warn_user(message: str) -> None:
-    warnings.warn(message, UserWarning, stacklevel=user_line())
 
 
 def _paired(folder: Path, edges: EdgeList, memory: int) -> tuple[Array, Array] | None:
@@ -515,12 +511,16 @@ def _chunks_of(column: EdgeColumn) -> Iterator[Array]:
 
 @dataclass(frozen=True)
 class Prepared:
-    """An edge list that is ready for the sort into neighbour lists, and what was done to it."""
+    """An edge list that is ready for the sort into neighbour lists, and what was done to it.
+
+    `parts` are those of a `LinkSplit`, "train" among them.
+    """
 
     edges: EdgeList
     attributes: dict[str, Rows]
     changes: EdgeChanges
     merged: MergedEdges
+    parts: dict[str, EdgeList] = field(default_factory=dict)
 
 
 def prepare_edges(
@@ -570,12 +570,12 @@ def prepare_edges(
     if pairs is not None:
         summed = [name for name, kind in merging.aggregations.items() if kind == "sum"]
         added = f", with {', '.join(summed)} of both directions added" if summed else ""
-        _warn_user(
+        warn_user(
             f"the edge list has both directions of every edge, and directed=False makes them one "
             f"edge: each pair was stored once{added}. directed=True stores the list as it is"
         )
     elif share >= 0.5 and not merging.coalesce:
-        _warn_user(
+        warn_user(
             f"about {100 * share:.3g} % of the edges have their reverse in the edge list as well. "
             f"directed=False adds the reverse of every edge, so that such pairs are stored twice, "
             f"as parallel edges: coalesce=True stores each once, directed=True stores the list as "

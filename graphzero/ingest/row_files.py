@@ -6,6 +6,7 @@ or go through a temporary file with a region for each block of the stored order.
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -14,15 +15,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from graphzero.errors import FormatError
 from graphzero.ingest.dataset_files import StoredGraph, open_stored_graph
 from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.options import Advance, Progress, WriteOptions
 from graphzero.ingest.rows import Rows, open_split
 from graphzero.ingest.sort import (
     Array,
-    BlockFile,
     TempColumn,
-    block_bytes,
+    TempFile,
     sorted_columns,
     temp_array,
 )
@@ -35,6 +36,7 @@ from graphzero.units import refuse_mask
 Remap = Callable[[TempColumn, int, str], TempColumn]
 _PICK_BYTES = 4 << 20  # of rows that are picked in one step
 _CHUNK = 1 << 20
+_OFFSET = np.dtype(np.uint32)  # of an id within its block
 
 
 def rows_layout(rows: Rows, num_rows: int, with_rank: bool = False) -> Header:
@@ -56,25 +58,84 @@ def vector_layout(count: int, dtype: npt.DTypeLike) -> Header:
 
 def _block_rows(rows: Rows, memory: int) -> int:
     """Rows of a block, so that blocks, pieces of input and copies fit in so many bytes."""
-    fitting = memory // (4 * block_bytes(rows.width * rows.dtype.itemsize))
+    fitting = memory // (4 * (rows.width * rows.dtype.itemsize + _OFFSET.itemsize))
     return max(1, min(fitting, 1 << 32))
 
 
-class _Placement(BlockFile):
-    """Takes rows in any order and returns them in blocks of the stored order."""
+class _Placement:
+    """Takes rows with their ids in any order, and returns them in blocks of the stored order.
+
+    Every block has a region of its size in a temporary file, which collects its rows in the order
+    of arrival. So rows are written and read in long pieces. A single block stays in memory.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+    rows : Rows
+    num_rows : int
+    memory : int
+        Bytes.
+    """
 
     def __init__(self, folder: Path, rows: Rows, num_rows: int, memory: int) -> None:
         self._num_rows = num_rows
-        block = max(1, min(num_rows, _block_rows(rows, memory)))
-        super().__init__(folder, num_rows, block, rows.dtype, rows.width)
+        self._block = max(1, min(num_rows, _block_rows(rows, memory)))
+        self._num_blocks = -(-num_rows // self._block)
+        self._dtype = rows.dtype
+        self._width = rows.width
+        self._row_bytes = rows.width * rows.dtype.itemsize
+        self._filled = np.zeros(self._num_blocks, np.int64)
+        self._pieces: list[tuple[Array, Array]] = []  # of a single block
+        self._files: list[TempFile] = []
+        if self._num_blocks > 1:
+            self._files = [TempFile(folder), TempFile(folder)]
+
+    def add(self, ids: Array, rows: Array) -> None:
+        """Takes rows (n, width) with their ids (n,), which must be in range.
+
+        Raises
+        ------
+        FormatError
+            If the ids of a block have more rows than they may have.
+        OSError
+            If the disk is full.
+        """
+        if self._num_blocks <= 1:
+            self._pieces.append((ids, rows))
+            return
+        if not len(ids):
+            return
+        blocks = ids // self._block
+        # NumPy sorts 16-bit numbers by their digits, several times faster than wider ones.
+        keys = blocks.astype(np.uint16) if self._num_blocks <= 1 << 16 else blocks
+        by_block = np.argsort(keys, kind="stable")
+        blocks, rows = blocks[by_block], rows[by_block].astype(self._dtype, copy=False)
+        offsets = (ids % self._block).astype(_OFFSET)[by_block]
+        cuts = [0, *(np.flatnonzero(blocks[1:] != blocks[:-1]) + 1).tolist(), len(blocks)]
+        for begin, end in itertools.pairwise(cuts):
+            block = int(blocks[begin])
+            at = block * self._block + int(self._filled[block])
+            if at + end - begin > (block + 1) * self._block:
+                raise FormatError("ids repeat that must not: build the dataset again")
+            self._files[0].write(rows[begin:end], at * self._row_bytes)
+            self._files[1].write(offsets[begin:end], at * _OFFSET.itemsize)
+            self._filled[block] += end - begin
 
     def blocks(self) -> Iterator[Array]:
-        """All rows in the stored order; zeros where none came."""
-        for i in range(self.num_blocks):
+        """All rows in the stored order, once; zeros where none came."""
+        for i in range(self._num_blocks):
             count = min(self._block, self._num_rows - i * self._block)
             out = np.zeros((count, self._width), self._dtype)
-            for offsets, values in self.read(i):
+            for offsets, values in self._pieces:
                 out[offsets] = values
+            if self._files:
+                num_filled, at = int(self._filled[i]), i * self._block
+                offsets = self._files[1].read(at * _OFFSET.itemsize, num_filled, _OFFSET)
+                values = self._files[0].read(
+                    at * self._row_bytes, num_filled * self._width, self._dtype
+                )
+                out[offsets] = values.reshape(num_filled, self._width)
+            self._pieces = []
             yield out
 
 

@@ -436,12 +436,10 @@ def _table_of_array(name: str, array: Array, ids: Array | None = None) -> ArrayT
     return ArrayTable(name, [array] if ids is None else [array, ids], of="row")
 
 
-def rows_of_array(
-    name: str, array: Array, ids: Array | None = None, dtype: DType | None = None
-) -> Rows:
+def rows_of_array(name: str, array: Array, ids: Array | None = None) -> Rows:
     """The rows of an array: in order, or with an id for each."""
     columns = ValueColumns((0,), None if ids is None else 1, is_vector=True)
-    return rows_of_table(_table_of_array(name, array, ids), columns, "value", dtype)
+    return rows_of_table(_table_of_array(name, array, ids), columns, "value")
 
 
 @dataclass(frozen=True)
@@ -609,8 +607,3 @@ def rows_of_table(
     is_vector = name != "x" if columns.is_vector is None else columns.is_vector
     has_one_number = len(values) == 1 and not kinds[0].shape
     return Rows(table, values, key=key, vector=is_vector and has_one_number, dtype=dtype)
-
-
-def column_rows(table: Table, index: int, name: str) -> Rows:
-    """A column of an edge list as an attribute of the edges."""
-    return rows_of_table(table, ValueColumns((index,), is_vector=True), name)

@@ -7,7 +7,6 @@ latest (`spooling_near`), and when the process ends, for whatever reason.
 from __future__ import annotations
 
 import errno
-import itertools
 import mmap
 import os
 import tempfile
@@ -22,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero._core import sort_keys
-from graphzero.errors import FormatError
+from graphzero.store.atomic import write_at
 from graphzero.units import available_processors
 
 Array = npt.NDArray[Any]
@@ -30,7 +29,6 @@ Array = npt.NDArray[Any]
 # Temporary files
 
 
-_OFFSET = np.dtype(np.uint32)  # of an id within its block
 _SPOOL_MEMORY = 1 << 18  # bytes of an array that is not worth a file
 # Where spools of a build are, and what closes its files, which a traceback may still refer to.
 _of_build: ContextVar[tuple[Path, ExitStack] | None] = ContextVar("of_build", default=None)
@@ -72,11 +70,8 @@ class TempFile:
 
     def write(self, array: Array, offset: int) -> None:
         """Writes an array at a byte offset."""
-        view = memoryview(bytes_of(array).data)
         with self._naming():
-            while view.nbytes:
-                written = os.pwrite(self._file.fileno(), view, offset)
-                view, offset = view[written:], offset + written
+            write_at(self._file.fileno(), bytes_of(array).data, offset)
 
     def read(self, offset: int, count: int, dtype: np.dtype[np.generic]) -> Array:
         """A new array of count elements from a byte offset."""
@@ -202,87 +197,6 @@ def temp_array(folder: Path, count: int, dtype: npt.DTypeLike, memory: int) -> A
     # A write to a mapped page kills the process if the disk is full.
     file.reserve(size)
     return np.frombuffer(file.map(size), dtype)
-
-
-def block_bytes(row_bytes: int) -> int:
-    """Bytes of temporary disk space that a row takes in a `BlockFile`."""
-    return row_bytes + _OFFSET.itemsize
-
-
-class BlockFile:
-    """Takes rows with their ids in any order, and returns those of one block of ids at a time.
-
-    Every block has a region of its size in a temporary file, which collects its rows in the order
-    of arrival. So rows are written and read in long pieces. A single block stays in memory.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-    num_ids : int
-    block : int
-        Ids of a block, below 2^32.
-    dtype : numpy.dtype
-    width : int
-        Numbers in a row.
-    """
-
-    def __init__(
-        self, folder: Path, num_ids: int, block: int, dtype: np.dtype[np.generic], width: int
-    ) -> None:
-        self.num_blocks = -(-num_ids // block)
-        self._block = block
-        self._dtype = dtype
-        self._width = width
-        self._row_bytes = width * dtype.itemsize
-        self._filled = np.zeros(self.num_blocks, np.int64)
-        self._pieces: list[tuple[Array, Array]] = []  # of a single block
-        self._files: list[TempFile] = []
-        if self.num_blocks > 1:
-            self._files = [TempFile(folder), TempFile(folder)]
-
-    def add(self, ids: Array, rows: Array) -> None:
-        """Takes rows (n, width) with their ids (n,), which must be in range.
-
-        Raises
-        ------
-        FormatError
-            If the ids of a block have more rows than they may have.
-        OSError
-            If the disk is full.
-        """
-        if self.num_blocks <= 1:
-            self._pieces.append((ids, rows))
-            return
-        if not len(ids):
-            return
-        blocks = ids // self._block
-        # NumPy sorts 16-bit numbers by their digits, several times faster than wider ones.
-        keys = blocks.astype(np.uint16) if self.num_blocks <= 1 << 16 else blocks
-        by_block = np.argsort(keys, kind="stable")
-        blocks, rows = blocks[by_block], rows[by_block].astype(self._dtype, copy=False)
-        offsets = (ids % self._block).astype(_OFFSET)[by_block]
-        cuts = [0, *(np.flatnonzero(blocks[1:] != blocks[:-1]) + 1).tolist(), len(blocks)]
-        for begin, end in itertools.pairwise(cuts):
-            block = int(blocks[begin])
-            at = block * self._block + int(self._filled[block])
-            if at + end - begin > (block + 1) * self._block:
-                raise FormatError("ids repeat that must not: build the dataset again")
-            self._files[0].write(rows[begin:end], at * self._row_bytes)
-            self._files[1].write(offsets[begin:end], at * _OFFSET.itemsize)
-            self._filled[block] += end - begin
-
-    def read(self, block: int) -> Iterator[tuple[Array, Array]]:
-        """The rows of a block, as they came: offsets of their ids (n,), and rows (n, width).
-
-        Those in memory are returned once.
-        """
-        pieces, self._pieces = self._pieces, []
-        yield from pieces
-        if self._files:
-            count, at = int(self._filled[block]), block * self._block
-            offsets = self._files[1].read(at * _OFFSET.itemsize, count, _OFFSET)
-            rows = self._files[0].read(at * self._row_bytes, count * self._width, self._dtype)
-            yield offsets, rows.reshape(count, self._width)
 
 
 # The sort

@@ -327,10 +327,8 @@ class OrderedContent:
             if attribute is None or sampled_by.time_level != "node":
                 continue
             if (name, attribute) not in times:
-                sources, num_nodes = (
-                    [(self.node_rows[name][attribute], 0)],
-                    self.nodes[name].num_nodes,
-                )
+                sources = [(self.node_rows[name][attribute], 0)]
+                num_nodes = self.nodes[name].num_nodes
                 with naming(name):
                     times[name, attribute] = read_node_times(
                         self.writer.folder, attribute, num_nodes, sources, memory

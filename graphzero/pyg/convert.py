@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -19,7 +18,7 @@ from torch_geometric.data.storage import BaseStorage
 from torch_geometric.utils import to_edge_index
 
 from graphzero import api
-from graphzero.errors import user_line
+from graphzero.errors import warn_user
 from graphzero.graph.dataset import Dataset
 from graphzero.ingest.options import BuildOptions
 from graphzero.ingest.sources.torch_file import array_of_tensor, is_sparse_tensor
@@ -121,7 +120,7 @@ def from_data(
     dataset = api.built_dataset(path, BuildOptions(**graph.arguments(), **options))
     dataset.facade.unsaved.update(unsaved)
     for name in dataset.shadowed():
-        _warn_user(
+        warn_user(
             f"data.{name} of the result is something else: read data[{name!r}], or batch.{name}"
         )
     return dataset
@@ -181,7 +180,7 @@ class _Graph:
         for key, values in self.kept.items():
             for name in [name for name, value in values.items() if not _can_save(value)]:
                 unsaved.setdefault(key, {})[name] = values.pop(name)
-                _warn_user(
+                warn_user(
                     f"{name} is a {type(unsaved[key][name]).__name__}, which is not stored: the "
                     f"result of from_data has it in memory, and graphzero.open does not. Numbers, "
                     f"texts, tensors, and lists and dictionaries of them are stored"
@@ -251,10 +250,6 @@ def _prefix(store: BaseStorage) -> str:
     return "" if store._key is None else f"{store._key}: "
 
 
-def _warn_user(text: str) -> None:
-    warnings.warn(text, UserWarning, stacklevel=user_line())
-
-
 def _as_array(value: object, name: str) -> Array:
     """The numbers of a tensor or array, not copied where they are in the processor's memory."""
     if isinstance(value, Tensor):
@@ -310,7 +305,7 @@ def _add_split(graph: _Graph, store: BaseStorage, name: str) -> bool:
             )
         graph.masks.setdefault(node_type, {})[name] = split
         return True
-    _warn_user(
+    warn_user(
         f"{where}{name} of shape {array.shape} is no split, which is a mask of {count:,} "
         f"nodes or their ids: it is stored as it is, and input_nodes= takes one column of it"
     )
@@ -351,14 +346,14 @@ def _add_attribute(graph: _Graph, store: BaseStorage, name: str) -> None:
     is_stored = (store.is_node_attr(name) or store.is_edge_attr(name)) and not is_seed_edges(name)
     array = _as_array(value, where) if is_stored else np.empty(0)
     if name in ("batch", "ptr"):
-        _warn_user(f"{where} is left out: the graphs of a PyG Batch are stored as one graph")
+        warn_user(f"{where} is left out: the graphs of a PyG Batch are stored as one graph")
     elif is_stored and _IN_BATCHES.get(name) == what:
         if not np.array_equal(array, np.arange(count)):
             raise ValueError(
                 f"{where}: a batch has numbers of its {what} under this name, which are others: "
                 f"give the attribute another name, such as 'own_{name}'"
             )
-        _warn_user(f"{where} is left out: it counts the {what} from 0, as {name} of batches does")
+        warn_user(f"{where} is left out: it counts the {what} from 0, as {name} of batches does")
     elif is_stored and store._parent().__cat_dim__(name, value, store) % array.ndim == 0:
         part[name] = array
     elif is_stored or (value is not None and name in ("x", "y", "edge_attr", "edge_weight")):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import pickle
 import re
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from functools import cached_property, partial
@@ -19,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
-from graphzero.errors import FormatError, user_line
+from graphzero.errors import FormatError, warn_user
 from graphzero.graph.dataset import OF_DATA, Dataset
 from graphzero.graph.features import FeatureStore, RowArray
 from graphzero.graph.nodes_and_edges import Edges, EdgeStore, Nodes, NodeStore
@@ -123,12 +122,10 @@ class HandedOut:
             self._tensors[key, name] = tensor
         elif not self._has_warned:
             self._has_warned = True
-            warnings.warn(
+            warn_user(
                 f"data.{name}, {format_bytes(tensor.nbytes)}, is not kept, because that would take "
                 f"more than a tenth of the available memory: it is read from disk each time, and "
-                f"edits of it are not seen",
-                UserWarning,
-                stacklevel=user_line(),
+                f"edits of it are not seen"
             )
         return tensor
 
@@ -180,11 +177,9 @@ def _require_room(name: str, num_rows: int, row_bytes: int, lookup_bytes: int) -
             f"nodes, and data.num_features the columns of x without reading it"
         )
     if num_rows * row_bytes > _LARGE:
-        warnings.warn(
+        warn_user(
             f"data.{name} reads all of {name} from disk into memory, {size}: "
-            f"batches of a loader have the rows of their nodes",
-            UserWarning,
-            stacklevel=user_line(),
+            f"batches of a loader have the rows of their nodes"
         )
 
 

@@ -125,7 +125,7 @@ def summarize(recording: Recording) -> Summary:
         major_faults=major_faults,
         read_bytes=_growth(readings, over_processes("read_bytes")),
         device_bytes=_growth(readings, lambda reading: reading.device_bytes),
-        cores=_ratio(_growth(readings, _cpu_seconds), seconds),
+        cores=_ratio(_growth(readings, over_processes("cpu_seconds")), seconds),
         batches=batches,
         batches_per_second=_ratio(batches.steps or None, batches.stall + batches.training),
         epochs=dict(recording.epochs),
@@ -149,10 +149,6 @@ def over_processes(name: str) -> Callable[[Reading], int | None]:
         return sum(values) if values and None not in values else None
 
     return total
-
-
-def _cpu_seconds(reading: Reading) -> float | None:
-    return over_processes("cpu_seconds")(reading)
 
 
 def of_group(name: str) -> Callable[[Reading], int | None]:

@@ -34,7 +34,6 @@ from graphzero.store.manifest import MANIFEST_NAME, FileEntry, Manifest, read_ma
 from graphzero.units import printable
 
 _BLOCK_BYTES = 4 << 20  # of each thread
-_TEXTS = 1 << 12  # that are compared at a time: at most 16 MiB
 _AGAIN = "build the file again"
 _CORRUPT = "is corrupt (checksum mismatch)"
 _BY_EDGE = ("indices", "weights", "cum_weights", "times", "time_order", "edge_ids")

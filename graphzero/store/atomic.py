@@ -82,6 +82,13 @@ def _of_path(error: OSError, path: str | os.PathLike[str]) -> OSError:
     return OSError(code, os.strerror(code), os.fspath(path))
 
 
+def write_at(descriptor: int, data: memoryview, offset: int) -> None:
+    """Writes all of data at a byte offset of an open file."""
+    while data.nbytes:
+        written = os.pwrite(descriptor, data, offset)
+        data, offset = data[written:], offset + written
+
+
 class StagedFile:
     """An unfinished file, in the folder of its final path.
 
@@ -133,13 +140,10 @@ class StagedFile:
 
     def write(self, data: bytes | memoryview, offset: int) -> None:
         """Writes all of data at a byte offset."""
-        view = memoryview(data).cast("B")
-        while view.nbytes:
-            try:
-                written = os.pwrite(self.fd, view, offset)
-            except OSError as error:
-                raise _of_path(error, self.path) from error
-            view, offset = view[written:], offset + written
+        try:
+            write_at(self.fd, memoryview(data).cast("B"), offset)
+        except OSError as error:
+            raise _of_path(error, self.path) from error
 
     def seal(self) -> None:
         """Flushes the content to the disk and closes the descriptor; the name stays staged."""

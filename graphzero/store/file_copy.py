@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from graphzero.errors import FormatError
-from graphzero.store.atomic import require_disk_space
+from graphzero.store.atomic import require_disk_space, write_at
 from graphzero.store.format import PAGE_BYTES, Header, corrupt_sections, decode_header
 from graphzero.store.manifest import FileEntry
 from graphzero.store.remote_files import Start
@@ -65,9 +65,7 @@ def read_plain(path: Path, count: int | None = None) -> tuple[bytes, int]:
 def _write_plain(path: Path, offset: int, data: bytes) -> None:
     """Writes all of data at an offset of a file of the copy."""
     with _plain_file(path, os.O_RDWR) as descriptor:
-        while data:
-            written = os.pwrite(descriptor, data, offset)
-            data, offset = data[written:], offset + written
+        write_at(descriptor, memoryview(data), offset)
 
 
 def _create_plain(path: Path, num_bytes: int) -> None:

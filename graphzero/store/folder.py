@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol, TypedDict, TypeVar
+from typing import Protocol, TypeVar
 
 from graphzero.errors import FormatError
 from graphzero.store.atomic import folder_lock, is_staging_name, write_atomically
@@ -239,12 +239,8 @@ class _RankStore(Protocol):
     def set(self, key: str, value: str) -> None: ...
 
 
-class _Outcome(TypedDict, total=False):
-    """What the rank that builds tells the others: what was built and where, or its error."""
-
-    host: str
-    manifest: str | None
-    error: str
+# What the rank that builds tells the others: "host" and "manifest" that was built, or "error".
+_Outcome = dict[str, str | None]
 
 
 def once(path: str | os.PathLike[str], write: Callable[[], _T]) -> _T | None:

@@ -23,8 +23,8 @@ class Interface:
     version : int
     limits : tuple of str
         Files. Beyond the first of them the kernel kills; beyond the second it slows processes down.
-    usage, peak : str
-        Files; the most that was used is in newer kernels only (version 2: Linux 5.19).
+    usage : str
+        A file.
     kills : str
         A file with a line ``oom_kill``.
     cached, anonymous, shared : str
@@ -37,7 +37,6 @@ class Interface:
     version: int
     limits: tuple[str, ...]
     usage: str
-    peak: str
     kills: str
     cached: str
     anonymous: str
@@ -51,7 +50,6 @@ INTERFACES = (
         version=1,
         limits=("memory.limit_in_bytes",),
         usage="memory.usage_in_bytes",
-        peak="memory.max_usage_in_bytes",
         kills="memory.oom_control",
         cached="total_cache",
         anonymous="total_rss",
@@ -62,7 +60,6 @@ INTERFACES = (
         version=2,
         limits=("memory.max", "memory.high"),
         usage="memory.current",
-        peak="memory.peak",
         kills="memory.events",
         cached="file",
         anonymous="anon",

@@ -156,7 +156,7 @@ class IdTable(MappedFile):
         return -1 - self._find_texts(others.text[first : int(ends[-1])], ends - np.uint64(first))
 
     def find_texts(
-        self, data: npt.NDArray[np.uint8], ends: npt.NDArray[np.uint64], num_threads: int = 1
+        self, data: npt.NDArray[np.uint8], ends: npt.NDArray[np.uint64]
     ) -> npt.NDArray[np.int64]:
         """The node of each text, -1 for a text that none has, (n,) int64.
 
@@ -172,15 +172,13 @@ class IdTable(MappedFile):
         FormatError
             If the file is corrupt.
         """
-        return np.maximum(self._find_texts(data, ends, num_threads), -1)
+        return np.maximum(self._find_texts(data, ends), -1)
 
     def _find_texts(
-        self, data: npt.NDArray[np.uint8], ends: npt.NDArray[np.uint64], num_threads: int = 1
+        self, data: npt.NDArray[np.uint8], ends: npt.NDArray[np.uint64]
     ) -> npt.NDArray[np.int64]:
         """The node of each text, or -1 - the number of texts that are before it."""
-        positions, corrupt = _core.find_texts(
-            self.text, self.ends, data, ends, num_threads, self.by_id
-        )
+        positions, corrupt = _core.find_texts(self.text, self.ends, data, ends, 1, self.by_id)
         if corrupt:
             raise self._corrupt()
         return positions

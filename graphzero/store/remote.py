@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import re
-import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -22,7 +21,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from graphzero.errors import FormatError, user_line
+from graphzero.errors import FormatError, warn_user
 from graphzero.store.atomic import (
     folder_lock,
     is_staging_name,
@@ -32,12 +31,7 @@ from graphzero.store.atomic import (
 from graphzero.store.file_copy import FileCopy, NotPlainError, read_plain
 from graphzero.store.folder import commit, complete_commit, remove_staged
 from graphzero.store.format import PAGE_BYTES, verify_file
-from graphzero.store.manifest import (
-    MANIFEST_NAME,
-    FileEntry,
-    Manifest,
-    parse_manifest,
-)
+from graphzero.store.manifest import MANIFEST_NAME, FileEntry, Manifest, parse_manifest
 from graphzero.store.remote_files import (
     SILENCE_SECONDS,
     RemoteFolder,
@@ -101,15 +95,6 @@ def _streamed(store: RemoteFolder, entry: FileEntry, folder: Path) -> FileCopy:
     raise next((error for error in failures if isinstance(error, FormatError)), failures[0])
 
 
-def _warn_of_whole_files(store: RemoteFolder) -> None:
-    warnings.warn(
-        f"{store.url}: this server sends whole files only, so that a file whose copy is "
-        f"interrupted begins again; nginx, Apache and Caddy send parts of files",
-        UserWarning,
-        stacklevel=user_line(),
-    )
-
-
 def _bring(
     store: RemoteFolder, folder: Path, manifest: Manifest, progress: bool, check: bool
 ) -> list[FileCopy]:
@@ -117,7 +102,10 @@ def _bring(
     if store.sends_ranges is None:
         store.look_for_ranges()
         if not store.sends_ranges:
-            _warn_of_whole_files(store)
+            warn_user(
+                f"{store.url}: this server sends whole files only, so that a file whose copy is "
+                f"interrupted begins again; nginx, Apache and Caddy send parts of files"
+            )
     entries, copies = manifest.entries(), list[FileCopy]()
     if store.sends_ranges:
         located = store.call(partial(_located, store), entries)
@@ -255,11 +243,9 @@ def cached_copy(
     except (OSError, FormatError) as error:
         if not has_copy or isinstance(error, FileExistsError | NotPlainError):
             raise
-        warnings.warn(
+        warn_user(
             f"{address} cannot be read now ({error}): its copy in {folder} is used, which may be "
-            f"older",
-            UserWarning,
-            stacklevel=user_line(),
+            f"older"
         )
     return folder
 
@@ -348,11 +334,7 @@ def _origins(folder: Path) -> list[str] | None:
         digests = json.loads(text)["manifests"]
         if isinstance(digests, list):
             return digests
-    warnings.warn(
-        f"{folder / _ORIGIN} is damaged: the dataset is fetched anew",
-        UserWarning,
-        stacklevel=user_line(),
-    )
+    warn_user(f"{folder / _ORIGIN} is damaged: the dataset is fetched anew")
     return None
 
 

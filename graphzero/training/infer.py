@@ -77,6 +77,7 @@ def infer(
     device: torch.device | str | None = None,
     resume: bool | None = None,
     progress: bool = False,
+    _compute: Compute | None = None,  # the rows of some ranges of nodes of a layer, of `ray`
 ) -> Any:
     """The rows that a model computes for every node, over all neighbours of all nodes.
 
@@ -128,32 +129,6 @@ def infer(
     OSError
         With errno and path: no permission, no disk space, or another process writes to `out`.
     """
-    return infer_by(
-        OneLayer.rows,
-        model,
-        ds,
-        out,
-        gather=gather,
-        memory_limit=memory_limit,
-        device=device,
-        resume=resume,
-        progress=progress,
-    )
-
-
-def infer_by(
-    compute: Compute,
-    model: Any,
-    ds: Dataset,
-    out: str | os.PathLike[str],
-    *,
-    gather: Sequence[str],
-    memory_limit: int | str | None,
-    device: torch.device | str | None,
-    resume: bool | None,
-    progress: bool,
-) -> FeatureStore | dict[str, FeatureStore]:
-    """`infer`, with the function that computes the rows of some ranges of nodes of a layer."""
     layers, needs_degrees = layers_of(model)
     is_whole_model = not isinstance(model, Sequence)
     if is_whole_model:
@@ -178,7 +153,7 @@ def infer_by(
         layers=layers,
         needs_degrees=needs_degrees,
         common=common,
-        compute=compute,
+        compute=_compute or OneLayer.rows,
         target=Path(os.path.realpath(out)),
     )
     edge_attributes = {name for edges in ds.edges.values() for name in edges.attributes}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -20,7 +19,7 @@ from graphzero.errors import FormatError
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.nodes_and_edges import NodeStore
 from graphzero.loader.states import differences
-from graphzero.store.atomic import write_atomically
+from graphzero.store.atomic import folder_lock, write_at, write_atomically
 from graphzero.store.format import FLAG_VECTOR, Header, encode_header, layout
 
 _RECORD_EVERY = 5.0  # seconds
@@ -123,7 +122,7 @@ class RowsFile:
             raise ValueError(f"a layer returned rows of shape {state.shape}, now {shape}")
         data = np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data
         offset = self._header.sections[0].offset + state.rows * 4 * self._header.width
-        _write_at(self._fd, data, offset)
+        write_at(self._fd, data, offset)
         state.crc = zlib.crc32(data, state.crc)
         state.rows += len(rows)
         state.batches += 1
@@ -138,10 +137,10 @@ class RowsFile:
         sections = [replace(self._header.sections[0], crc=self._state.crc)]
         if self._rank is not None:
             section, data = self._header.sections[1], self._rank.view(np.uint8).data
-            _write_at(self._fd, data, section.offset)
+            write_at(self._fd, data, section.offset)
             sections.append(replace(section, crc=zlib.crc32(data)))
         header = replace(self._header, sections=tuple(sections))
-        _write_at(self._fd, memoryview(encode_header(header)), 0)
+        write_at(self._fd, memoryview(encode_header(header)), 0)
         os.fsync(self._fd)
 
     def __enter__(self) -> RowsFile:
@@ -149,12 +148,6 @@ class RowsFile:
 
     def __exit__(self, *_: object) -> None:
         os.close(self._fd)
-
-
-def _write_at(fd: int, data: memoryview, offset: int) -> None:
-    while data.nbytes:
-        written = os.pwrite(fd, data, offset)
-        data, offset = data[written:], offset + written
 
 
 def _rank_of(nodes: NodeStore) -> npt.NDArray[np.generic] | None:
@@ -183,10 +176,9 @@ def working_folder(
     """
     path = target.with_name(target.name + ".unfinished")
     path.mkdir(exist_ok=True)
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with ExitStack() as stack:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            stack.enter_context(folder_lock(path))
         except BlockingIOError as error:
             reason = "another process computes this result: wait until it ends"
             raise BlockingIOError(error.errno, reason, os.fspath(target)) from None
@@ -214,5 +206,3 @@ def working_folder(
                 shutil.rmtree(path)
             raise
         shutil.rmtree(path)
-    finally:
-        os.close(descriptor)

@@ -227,7 +227,6 @@ class Trainer:
     ds : Dataset
     splits : mapping of str to (n,) int64
         Labelled nodes; with "train", and perhaps "val".
-    num_classes : int
     options : TrainOptions
     device : torch.device
     interrupts : Interrupts
@@ -235,16 +234,14 @@ class Trainer:
 
     def __init__(
         self,
-        *,
         ds: Dataset,
         splits: Mapping[str, IdArray],
-        num_classes: int,
         options: TrainOptions,
         device: torch.device,
         interrupts: Interrupts,
     ) -> None:
         self.ds = ds
-        self.num_classes = num_classes
+        self.num_classes = _count_classes(ds, splits)
         self.options = options
         self.device = device
         self.interrupts = interrupts
@@ -364,10 +361,6 @@ class Trainer:
             io=io,
         )
 
-    def validate(self) -> SplitReport | None:
-        """Evaluates the validation split, if there is one."""
-        return None if self.val_loader is None else self._evaluate(self.val_loader)
-
     def evaluate(self, seeds: IdArray) -> SplitReport:
         """Evaluates labelled nodes, each once, over sampled neighbours."""
         return self._evaluate(self._load(self._sample(seeds)))
@@ -411,8 +404,9 @@ class Trainer:
                 for epoch in range(1, self.options.epochs + 1):
                     bar.set_description(f"epoch {epoch}/{self.options.epochs}")
                     report = self.train_epoch(epoch, bar.update)
-                    validation = self.validate()
-                    if validation is not None:
+                    validation = None
+                    if self.val_loader is not None:
+                        validation = self._evaluate(self.val_loader)
                         report = replace(report, val_accuracy=validation.accuracy)
                     reports.append(report)
                     if best is None or best.are_worse_than(validation):
@@ -482,18 +476,10 @@ def train(
     """
     ds.require_untyped("the built-in model trains")
     splits = labelled_splits(ds)
-    num_classes = _count_classes(ds, splits)
     device = device_of(options.device)
     interrupts = Interrupts()
     with interrupts.deferred(), _seeded(options.seed, device):
-        trainer = Trainer(
-            ds=ds,
-            splits=splits,
-            num_classes=num_classes,
-            options=options,
-            device=device,
-            interrupts=interrupts,
-        )
+        trainer = Trainer(ds, splits, options, device, interrupts)
         epochs = trainer.train_epochs(progress, on_epoch)
         memory = memory_report(trainer.batches)  # while the workers still exist
         if epochs.is_interrupted:
@@ -510,7 +496,7 @@ def train(
         epochs=tuple(epochs.reports),
         best_epoch=epochs.best.epoch,
         splits=split_reports,
-        num_classes=num_classes,
+        num_classes=trainer.num_classes,
         num_parameters=sum(parameter.numel() for parameter in trainer.model.parameters()),
         device=str(device),
         memory=memory,

@@ -205,13 +205,6 @@ def _with_folders(table: Table, cells: Mapping[str, str]) -> Table:
     return JoinedTable(table.name, [part], names=[*table.names, *more], of_folders=tuple(more))
 
 
-def _of_files(name: str, tables: Sequence[Table]) -> Table:
-    """The records of several files; columns are matched by name, where there are names."""
-    first = tables[0]
-    parts = [Part(table, _order(table, first)) for table in tables]
-    return JoinedTable(name, parts, names=first.names, of_folders=first.of_folders)
-
-
 def _order(table: Table, first: Table) -> list[int]:
     """Positions of a table's columns in the order of the first table's."""
     names, wanted = table.names, first.names
@@ -284,7 +277,9 @@ def open_table(
     if len(tables) == 1:
         return tables[0]
     name = f"{len(tables)} files" if isinstance(value, list | tuple) else os.fspath(value)
-    return _of_files(name, tables)
+    first = tables[0]
+    parts = [Part(table, _order(table, first)) for table in tables]
+    return JoinedTable(name, parts, names=first.names, of_folders=first.of_folders)
 
 
 def _with_source(rule: HeaderRule, source: Source) -> HeaderRule:

@@ -340,11 +340,7 @@ class TextTable(Table):
     """
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        delimiter: str = "auto",
-        rule: HeaderRule = ANY_HEADER,
+        self, path: Path, *, delimiter: str = "auto", rule: HeaderRule = ANY_HEADER
     ) -> None:
         self.path, self.name = path, str(path)
         lines_above, begins, comment, sample = _first_lines(path)
@@ -417,10 +413,7 @@ class TextTable(Table):
         )
         parse_options = pa.csv.ParseOptions(delimiter=" " if blanks else self.delimiter)
         convert_options = pa.csv.ConvertOptions(
-            column_types=types,
-            include_columns=read,
-            null_values=[],
-            strings_can_be_null=False,
+            column_types=types, include_columns=read, null_values=[], strings_can_be_null=False
         )
         for block in blocks:
             data = with_single_blanks(block) if blanks else block
