@@ -22,11 +22,3 @@ def loader_of(batches, workers=0, method="fork", *, kind=None, **options):
 def positions(taken):
     """The positions of the seeds of these mini-batches, in their order."""
     return tuple(i for batch in taken for i in batch.input_id.tolist())
-
-
-def passes_of_rank(batches, workers, chosen, results):
-    """What a process of its own sees of a dataset that it was given: a pass, and another one."""
-    loader = loader_of(batches, workers, persistent_workers=workers > 0)
-    first = positions(loader)
-    batches.set_epoch(chosen)
-    results.put([first, positions(loader)])

@@ -60,28 +60,6 @@ def test_counts_and_latencies_agree(path, engine, block_bytes, depth, sequential
     assert found["reads"] / found["seconds"] * found["p50"] < 4 * depth
 
 
-@pytest.mark.parametrize(
-    ("size", "arguments", "message"),
-    [
-        (6 << 20, {"engine": "libaio"}, "engine must be"),
-        (6 << 20, {"depth": 0}, "depth must be 1 to 4096"),
-        (6 << 20, {"depth": 513, "engine": "pread"}, "depth must be 1 to 512 with engine 'pread'"),
-        (6 << 20, {"block_bytes": 512}, "block_bytes must be a multiple of 4096"),
-        (6 << 20, {"block_bytes": 2**70}, "may be read at a time"),
-        (6 << 20, {"block_bytes": 2 << 20, "depth": 1}, "too small .* 4 blocks of 2097152"),
-        (6 << 20, {"seconds": 0}, "seconds must be positive"),
-        (6 << 20, {"seconds": float("nan")}, "seconds must be positive"),
-        (0, {}, r"rows\.bin is too small .* it has 0 bytes"),
-        (4 * 4096 - 1, {}, "it has 16383 bytes"),
-    ],
-)
-def test_bad_arguments_are_named(tmp_path, size, arguments, message):
-    path = tmp_path / "rows.bin"
-    path.write_bytes(bytes(size))
-    with pytest.raises(ValueError, match=message):
-        _core.probe_disk(path, **arguments)
-
-
 @pytest.mark.parametrize("probe", [_core.probe_disk, disk_rate])
 def test_what_is_no_file_is_an_error_with_its_path(tmp_path, probe):
     for path, code in [(tmp_path / "none", errno.ENOENT), (tmp_path, errno.EISDIR)]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import copy
 import io
 import multiprocessing
-import os
 import pickle
-import resource
 
 import pytest
-from loaders import loader_of, passes_of_rank, positions
+from loaders import loader_of, positions
 
 import graphzero as gz
 from graphzero.sampling.order import epoch_order
@@ -308,27 +306,6 @@ def test_stateful_data_loaders_go_on_with_the_next_epoch(folder, stateful, worke
     assert list(epochs_of(loader, None)) == [DRAWN if workers else 3]
 
 
-@pytest.mark.parametrize(("method", "workers"), [("fork", 0), ("spawn", 2)])
-def test_other_processes_have_epochs_of_their_own(folder, method, workers):
-    """Ranks: each of them counts, and its own workers follow it."""
-    batches = make(folder)
-    batches.set_epoch(3)
-    context = multiprocessing.get_context(method)
-    results = context.Queue()
-    ranks = []
-    for rank in range(2):
-        arguments = (batches, workers, 8 + 10 * rank, results)
-        ranks.append(context.Process(target=passes_of_rank, args=arguments))
-        ranks[-1].start()
-    batches.set_epoch(15)  # not theirs
-    assert epoch_of(batches) == 15
-    passes = [results.get(timeout=120) for _ in ranks]
-    assert sorted([ORDERS[order] for order in of_rank] for of_rank in passes) == [[3, 8], [3, 18]]
-    for rank in ranks:
-        rank.join()
-    assert batches.epoch == 16  # theirs were not ours either
-
-
 def through_torch(batches):
     stored = io.BytesIO()
     torch.save(batches, stored)
@@ -357,30 +334,3 @@ def test_copies_have_epochs_of_their_own(folder, copied):
     other.set_epoch(7)
     assert epoch_of(copied(other)) == 7
     assert [epoch_of(loader), epoch_of(batches), epoch_of(other)] == [7, 11, 8]
-
-
-def test_datasets_hold_no_descriptors(folder):
-    batches = make(folder)
-    before = len(os.listdir("/proc/self/fd"))
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (before + 50, hard))
-    try:
-        copies = [copy.copy(batches) for _ in range(500)]
-        copies[-1].set_epoch(2)
-        assert epoch_of(loader_of(copies[-1], 3)) == 2
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def test_packs_repeat_their_epochs(dataset, tmp_path):
-    with gz.open(dataset[0]) as ds:
-        train = ds.splits["train"][:SEEDS].copy()
-        options = {"batch_size": 8, "shuffle": True, "seed": 5}
-        pack = gz.pack(ds, tmp_path / "p.gd", train, [2], epochs=2, first_epoch=1, **options)
-        for workers in (0, 2):
-            batches = gz.PackedDataset(ds, pack, train)
-            loader = loader_of(batches, workers)
-            for epoch, packed in enumerate([2, 1, 2, 1]):
-                batches.set_epoch(epoch)
-                assert epoch_of(loader) == packed
-        del loader

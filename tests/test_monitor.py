@@ -272,16 +272,6 @@ def test_a_long_run_keeps_a_bounded_number(begin):
     assert max(gaps) < recording.seconds / 100
 
 
-def test_what_costs_much_is_done_seldom(source, begin):
-    source.time_to_count_pages = 0.02
-    recorder = begin(100)
-    assert 20 <= source.looks <= 30
-    recording = recorder.recording(is_last=True)
-    assert len(recording.readings) == 103 - 1  # the others come as often as ever
-    assert sum(reading.page_cache is not None for reading in recording.readings) == source.looks
-    assert source.cpu < 0.6
-
-
 def test_a_reading_that_fails_ends_nothing_and_is_said(source, begin):
     recorder = begin(1)
     source.failure, source.waits = OSError("no such luck"), 3

@@ -226,16 +226,3 @@ def test_stateful_data_loaders_go_on(whole, workers, every):
         del state["_snapshot"]["_worker_snapshots"]["worker_1"]
         with pytest.raises(ValueError, match="must hold all workers of one rank"):
             make(folder).resume(state)
-
-
-@pytest.mark.parametrize(("method", "persistent"), [("fork", False), ("spawn", True)])
-def test_the_start_reaches_new_and_persistent_workers(whole, method, persistent):
-    folder, expected = whole
-    batches = make(folder)
-    loader = loader_of(batches, 2, method=method, persistent_workers=persistent)
-    batches.resume(Position(2, 7).state(batches.state_options))
-    assert fingerprints(loader) == expected[7:]
-    batches.set_epoch(1)  # any other epoch is whole, and so is this one after it
-    assert len(fingerprints(loader)) == 13
-    batches.set_epoch(2)
-    assert fingerprints(loader) == expected
