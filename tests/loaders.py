@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import traceback
+
+import pytest
+
 import graphzero as gz
 
 
@@ -22,3 +27,11 @@ def loader_of(batches, workers=0, method="fork", *, kind=None, **options):
 def positions(taken):
     """The positions of the seeds of these mini-batches, in their order."""
     return tuple(i for batch in taken for i in batch.input_id.tolist())
+
+
+@contextlib.contextmanager
+def refused(error, match):
+    """Expects an error, whose frames then hold no workers: left to the collector, they end late."""
+    with pytest.raises(error, match=match) as caught:
+        yield
+    traceback.clear_frames(caught.tb)

@@ -8,7 +8,7 @@ import multiprocessing
 import pickle
 
 import pytest
-from loaders import loader_of, positions
+from loaders import loader_of, positions, refused
 
 import graphzero as gz
 from graphzero.sampling.order import epoch_order
@@ -96,7 +96,7 @@ def test_passes_in_one_process_count(folder):
     assert [epoch_of(batches), epoch_of(batches), batches.epoch] == [9, 10, 11]
 
 
-@pytest.mark.parametrize(("workers", "method", "persistent"), KINDS)
+@pytest.mark.parametrize(("workers", "method", "persistent"), KINDS[:3])
 def test_workers_without_a_choice_follow_the_seed_of_torch(folder, workers, method, persistent):
     """Other batches in every pass, each seed once, and the same again with the same seed."""
     runs = []
@@ -124,7 +124,7 @@ def test_ranks_with_workers_need_a_choice_for_each_pass(folder):
     for batches, workers in ((first, 2), (second, 3)):
         batches.set_epoch(4)
         taken += positions(loader_of(batches, workers))
-        with pytest.raises(RuntimeError, match="call set_epoch before each pass, on all ranks"):
+        with refused(RuntimeError, match="call set_epoch before each pass, on all ranks"):
             next(iter(loader_of(batches, workers)))
     assert sorted(taken) == list(range(SEEDS))
     assert len(order_of(loader_of(make(folder, distributed=False), 2))) == SEEDS
@@ -161,7 +161,7 @@ def test_workers_may_not_choose(folder):
     def choose(worker):
         torch.utils.data.get_worker_info().dataset.set_epoch(6)
 
-    with pytest.raises(RuntimeError, match="call set_epoch in the process that iterates"):
+    with refused(RuntimeError, match="call set_epoch in the process that iterates"):
         list(loader_of(make(folder), 1, worker_init_fn=choose))
 
 
@@ -191,8 +191,9 @@ def test_workers_that_read_different_epochs_are_refused(folder, chosen):
     next(iterator)  # of the first worker
     batches.set_epoch(7)
     batches.may_begin.set()
-    with pytest.raises(RuntimeError, match="Call set_epoch before iter"):
+    with refused(RuntimeError, match="Call set_epoch before iter"):
         list(iterator)
+    del iterator, loader
 
 
 def test_workers_that_have_states_of_different_epochs_are_refused(folder, stateful):
@@ -207,8 +208,9 @@ def test_workers_that_have_states_of_different_epochs_are_refused(folder, statef
     workers, others = (state["_snapshot"]["_worker_snapshots"] for state in states)
     workers["worker_1"] = others["worker_1"]
     loader.load_state_dict(states[0])
-    with pytest.raises(RuntimeError, match="load the state of one DataLoader"):
+    with refused(RuntimeError, match="load the state of one DataLoader"):
         list(loader)
+    del iterator, loader
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -236,7 +238,7 @@ def test_resuming_goes_on_with_the_next_epoch(folder, workers):
 
 def test_a_state_is_of_the_pass_that_began_last(folder):
     batches = make(folder)
-    with pytest.raises(RuntimeError, match="Call set_epoch before"):
+    with refused(RuntimeError, match="Call set_epoch before"):
         batches.state_after(0)  # workers may have begun a pass
     for epoch in range(2):
         list(batches)
@@ -246,7 +248,7 @@ def test_a_state_is_of_the_pass_that_began_last(folder):
     list(loader_of(batches, 2))
     assert batches.state_after(8)["epoch"] == 4
     list(loader_of(batches, 2))
-    with pytest.raises(RuntimeError, match="Call set_epoch before"):
+    with refused(RuntimeError, match="Call set_epoch before"):
         batches.state_after(1)
 
 
@@ -260,8 +262,9 @@ def test_no_state_is_of_the_pass_before(folder, workers):
     iterator = iter(loader_of(batches, 1, worker_init_fn=lambda worker: may_begin.wait()))
     batches.state_after(0)
     may_begin.set()
-    with pytest.raises(RuntimeError, match="Call set_epoch before each pass"):
+    with refused(RuntimeError, match="Call set_epoch before each pass"):
         next(iterator)
+    del iterator
 
 
 @pytest.mark.parametrize(("workers", "persistent"), [(0, False), (2, False), (2, True)])
