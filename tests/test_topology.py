@@ -22,15 +22,15 @@ NODES, EDGES, PAGE = 40_000, 800_000, 4096
 def path(request, tmp_path_factory):
     rng = np.random.default_rng(0)
     folder = tmp_path_factory.mktemp("topology") / "data"
-    files.write_dataset(
+    gz.build(
         folder,
         files.random_edges(NODES, EDGES),
-        NODES,
+        num_nodes=NODES,
         order=request.param,
         edge_ids=True,
-        weights=rng.random(EDGES).astype(np.float32),
-        times=rng.integers(0, 1000, EDGES),
-    )
+        weight=rng.random(EDGES).astype(np.float32),
+        timestamp=rng.integers(0, 1000, EDGES),
+    ).close()
     return folder / "graph.gl"
 
 
@@ -115,7 +115,7 @@ def test_batches_of_a_dataset_are_the_same(path, memory):
 def test_corruption_is_found_all_the_same(path, tmp_path):
     copy = tmp_path / "graph.gl"
     copy.write_bytes(path.read_bytes())
-    files.damage(copy, "indptr", 5, 2**64 - 1)
+    files.damage(copy, "indptr", 5, 2**32 - 1)
     with gz.Graph(copy) as graph, pytest.raises(gz.FormatError, match="corrupt"):
         NeighborSampler(graph, [5], num_threads=1).sample(
             np.arange(NODES)[:2000] if graph.stored_order is None else graph.node_ids[:2000],

@@ -44,12 +44,17 @@ def major_faults():
 @pytest.mark.parametrize(
     "options",
     [
-        {},
-        {"restart": 0.3},
-        {"weighted": True},
-        {"p": 1.0, "q": 0.5},
         {"p": 0.25, "q": 4.0, "restart": 0.1, "weighted": True},
-        {"p": 4.0, "q": 0.25, "num_threads": 2},
+        *(
+            pytest.param(options, marks=pytest.mark.extended)
+            for options in (
+                {},
+                {"restart": 0.3},
+                {"weighted": True},
+                {"p": 1.0, "q": 0.5},
+                {"p": 4.0, "q": 0.25, "num_threads": 2},
+            )
+        ),
     ],
     ids=str,
 )
@@ -79,6 +84,7 @@ with gz.open(sys.argv[1]) as ds:
 """
 
 
+@pytest.mark.extended
 def test_memory_for_walkers_follows_the_file(folder, tmp_path):
     cold(folder).close()
     imports = "import numpy as np\nimport graphzero as gz"
