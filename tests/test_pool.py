@@ -21,11 +21,9 @@ def test_tensors_outlive_the_batches_after_them(tmp_path):
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(0)
     features = rng.standard_normal((20_000, 64)).astype(np.float32)
-    files.write_dataset(
-        tmp_path / "data", files.random_edges(20_000, 60_000), 20_000, features=features
-    )
+    ds = gz.build(tmp_path / "data", files.random_edges(20_000, 60_000), features)
+    gc.collect()
     blocks, _ = _core.pool_state()
-    ds = gz.open(tmp_path / "data")
     batches = gz.NeighborDataset(ds, None, [5], batch_size=2000)
     loader = torch.utils.data.DataLoader(batches, batch_size=None, collate_fn=gz.Collate(ds))
     kept = list(loader)  # all of them at once: none may share memory
