@@ -19,7 +19,8 @@ from typing import Any
 import files
 import numpy as np
 import numpy.typing as npt
-from sources import Library
+import reference
+from sources import Library, Twin
 from typed_graphs import Edges, TypedGraph
 
 import graphzero as gz
@@ -36,11 +37,11 @@ class Input:
     num_nodes: int
     weights: Sequence[float] | None = None
 
-    def source(self, folder: Any) -> Library:
-        """The library, with a dataset in a folder."""
+    def sources(self, folder: Any) -> tuple[Library, Twin]:
+        """The library and its twin."""
         options = {} if self.weights is None else {"weights": np.asarray(self.weights)}
-        files.write_dataset(folder, self.edges, self.num_nodes, order="hot", **options)
-        return Library(gz.open(folder))
+        naive = files.write_dataset(folder, self.edges, self.num_nodes, order="hot", **options)
+        return Library(gz.open(folder)), Twin(naive)
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,11 @@ class Case:
     Attributes
     ----------
     graph
-        An `Input`, or another object whose `source` it draws from.
+        An `Input`, or another object whose `sources` it draws from.
     draw : function of (source, size)
         Draws `size` outcomes, one a row.
-    size : int
-        How many outcomes to draw.
+    size, few : int
+        Outcomes to draw from the library; and from the twin, which is slow.
     """
 
     name: str
@@ -62,9 +63,10 @@ class Case:
     draw: Callable[[Any, int], Ids]
     shares: Shares
     size: int = 20_000
+    few: int = 1000
 
-    def outcomes(self, folder: Any) -> list[tuple[int, ...]]:
-        return [tuple(row) for row in self.draw(self.graph.source(folder), self.size).tolist()]
+    def outcomes(self, source: Any, size: int) -> list[tuple[int, ...]]:
+        return [tuple(row) for row in self.draw(source, size).tolist()]
 
 
 # ---- probabilities
@@ -184,7 +186,9 @@ class Walk:
         return shares
 
 
-def of_walks(name: str, length: int, last: int | None = None, **options: Any) -> Case:
+def of_walks(
+    name: str, length: int, last: int | None = None, *, few: int = 1000, **options: Any
+) -> Case:
     """Outcomes are the last nodes; all of them if not said otherwise."""
     last = last or length + 1
     graph = Input(WALK_EDGES, 5, WALK_WEIGHTS)
@@ -192,7 +196,7 @@ def of_walks(name: str, length: int, last: int | None = None, **options: Any) ->
     def draw(source: Any, size: int) -> Ids:
         return source.walk([0] * size, length, **options)[:, -last:]
 
-    return Case(name, graph, draw, Walk(**options).shares(graph, length, last))
+    return Case(name, graph, draw, Walk(**options).shares(graph, length, last), few=few)
 
 
 WALKS = [
@@ -201,8 +205,8 @@ WALKS = [
     of_walks("node2vec walk", 3, p=0.5, q=4.0),
     of_walks("weighted node2vec walk", 3, p=0.25, q=2.0, weighted=True),
     # nothing returns to 0, and all else is refused: the second step is drawn the exact way
-    of_walks("node2vec walk, all refused", 2, p=1e-3, q=0.5),
-    of_walks("weighted node2vec walk, all refused", 2, p=1e-3, q=2.0, weighted=True),
+    of_walks("node2vec walk, all refused", 2, p=1e-3, q=0.5, few=300),
+    of_walks("weighted node2vec walk, all refused", 2, p=1e-3, q=2.0, weighted=True, few=300),
     of_walks("walk with restarts", 4, restart=0.3),
     of_walks("weighted walk with restarts", 4, restart=0.3, weighted=True),
     of_walks("node2vec walk with restarts", 4, p=0.5, q=3.0, restart=0.3),
@@ -279,7 +283,7 @@ class TypedInput:
 
     edges: Mapping[Any, Edges]
 
-    def source(self, folder: Any) -> Draw:
+    def sources(self, folder: Any) -> tuple[Draw, Draw]:
         ends = {t: each.ends.max(axis=0) + 1 for t, each in self.edges.items()}
         num_nodes = dict.fromkeys("ab", 0)
         for (source, _, target), counts in ends.items():
@@ -299,7 +303,11 @@ class TypedInput:
             got = sampler.sample(seeds, seed_time=times, batch=batch)
             return users(got.n_id, got.edge_index)
 
-        return library
+        def twin(seeds, fanouts, **options):
+            got = reference.sample_types(graph, seeds, fanouts, **options)
+            return users(got["n_id"], got["edge_index"])
+
+        return library, twin
 
 
 def edges_out(ends: Any, **columns: Any) -> Edges:
@@ -321,7 +329,7 @@ def beside(
     """
     outcomes = {R: as_set, S: as_set, **dict.fromkeys(how.pop("ordered", ()), np.asarray)}
     outcomes |= how.pop("outcomes", {})
-    sizes = {"size": how.pop("size")} if "size" in how else {}
+    sizes = {name: how.pop(name) for name in ("size", "few") if name in how}
     by_type = {t: [fanout] for t, fanout in zip((R, S), fanouts, strict=False)}
 
     def draw(source: Draw, size: int) -> Ids:
@@ -368,7 +376,7 @@ def trees() -> Case:
         return np.array([np.concatenate([ends[1] for ends in got.values()]) for got in drawn])
 
     graph = TypedInput({t: edges_out([(0, 0), (0, 1)]) for t in (R, S)})
-    return Case("trees", graph, draw, evenly(itertools.product(range(2), repeat=8)), 5000)
+    return Case("trees", graph, draw, evenly(itertools.product(range(2), repeat=8)), 5000, 2000)
 
 
 def labor() -> Case:
@@ -411,7 +419,7 @@ def dependent(dependency: int) -> Case:
         return np.concatenate(rows)
 
     graph = TypedInput({R: out_lists(2), S: out_lists(2)})
-    return Case(f"dependent, {dependency}", graph, draw, both(same, same))
+    return Case(f"dependent, {dependency}", graph, draw, both(same, same), few=3000)
 
 
 FIVE = [1.0, 2.0, 0.0, 3.0, 4.0]
@@ -426,6 +434,7 @@ NEIGHBORS = [
         [100],
         membership(200, 100, 4),
         outcomes={R: holding(0, 99, 101, 199)},
+        few=400,
     ),
     beside(
         "by selection",
@@ -433,6 +442,7 @@ NEIGHBORS = [
         [257],
         membership(400, 257, 4),
         outcomes={R: holding(0, 1, 201, 399)},
+        few=200,
     ),
     beside(
         "by weight, little left",
@@ -450,6 +460,7 @@ NEIGHBORS = [
         outcomes={R: first_classes(LONG_CLASSES)},
         weighted=True,
         size=4000,
+        few=200,
     ),
 ]
 TIMED = [out_lists(7, times=[5, 1, 9, 5, 2, 7, 3]), out_lists(4)]

@@ -1,8 +1,11 @@
-"""Where the draws of a case come from."""
+"""Where the draws of a case come from: the library, or the naive versions that stand for it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+import reference
+import reference_negatives
 
 import graphzero as gz
 from graphzero.sampling.order import epoch_order
@@ -36,3 +39,22 @@ class Library:
 
     def order(self, count, *, epoch):
         return epoch_order(count, True, 0, epoch)
+
+
+@dataclass(frozen=True)
+class Twin:
+    """The naive versions, which draw the same numbers for the same purposes."""
+
+    graph: reference.Adjacency
+
+    def walk(self, start, length, **options):
+        return reference.walk(self.graph, start, length, **options)
+
+    def pairs(self, count):
+        return reference_negatives.pairs(self.graph, count).T
+
+    def destinations(self, edges, amount):
+        return reference_negatives.destinations(self.graph, *edges, amount).reshape(-1, amount)
+
+    def order(self, count, *, epoch):
+        return reference.permutation(count, reference.key(reference.SHUFFLE, 0, epoch, 0))

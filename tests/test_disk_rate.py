@@ -42,24 +42,6 @@ def path(tmp_path):
 # ---- the probe of the compiled core
 
 
-@each_engine
-@pytest.mark.parametrize(
-    ("block_bytes", "depth", "sequential"),
-    [(4096, 1, False), (4096, 128, False), (1 << 20, 4, True)],
-)
-def test_counts_and_latencies_agree(path, engine, block_bytes, depth, sequential):
-    how = {"block_bytes": block_bytes, "depth": depth, "sequential": sequential}
-    found = _core.probe_disk(path, **how, seconds=SHORT, engine=engine)
-    assert found["reads"] > 0
-    assert found["bytes"] == found["reads"] * block_bytes
-    assert found["seconds"] >= SHORT
-    assert found["depth"] == depth
-    assert found["file_bytes"] == 6 << 20
-    assert 0 < found["p50"] <= found["p99"] <= found["seconds"]
-    # Little's law: reads under way = rate x time of one, which half of them do not exceed
-    assert found["reads"] / found["seconds"] * found["p50"] < 4 * depth
-
-
 @pytest.mark.parametrize("probe", [_core.probe_disk, disk_rate])
 def test_what_is_no_file_is_an_error_with_its_path(tmp_path, probe):
     for path, code in [(tmp_path / "none", errno.ENOENT), (tmp_path, errno.EISDIR)]:

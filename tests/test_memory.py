@@ -22,7 +22,6 @@ from graphzero import units
 from graphzero.io import memory
 from graphzero.io.memory import ranks_of_host
 from graphzero.report.readings import MemoryReport, format_memory
-from graphzero.store import mapped_file as residency
 from graphzero.store.free_memory import cgroup_available_memory
 
 MB = 1 << 20
@@ -161,13 +160,6 @@ def test_touching_mapped_pages_raises_the_file_part_alone(wide):
     assert after.anonymous - before.anonymous < 8 * MB
     assert after.dataset == sum(os.path.getsize(path) for path in wide.paths)
     assert after.page_cache <= after.dataset + 4096 * len(wide.paths)
-
-
-def test_page_cache_is_unknown_where_mincore_is_not_to_be_believed(tmp_path, wide, monkeypatch):
-    monkeypatch.setattr(residency, "mincore_is_honest", lambda path: False)
-    report = gz.memory_report(wide)
-    assert report.page_cache is None
-    assert "page cache of the dataset's files: unknown of " in format_memory(report)
 
 
 def test_one_closing_line():

@@ -94,3 +94,17 @@ def test_neighbouring_streams_are_independent(axis):
         assert 1e-4 < p_of_neighbours(axis, shift) < 1 - 1e-6
     assert 1e-4 < p_of_flips(axis) < 1 - 1e-6
     assert distinct_streams() == 4**5
+
+
+def overlapping(key, item):
+    """Each stream is the one before, from its second draw on."""
+    return (key + item * 0x9E3779B97F4A7C15) % 2**64
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_broken_streams_are_noticed(monkeypatch, axis):
+    monkeypatch.setattr(reference, "stream", overlapping)
+    assert p_of_neighbours(axis, 62) < 1e-6
+    assert distinct_streams() < 4**5
+    monkeypatch.setattr(reference, "stream", lambda key, item: reference.mix(key ^ item >> 1))
+    assert p_of_flips(axis) < 1e-6
