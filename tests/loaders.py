@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import traceback
+
+import pytest
+
 import graphzero as gz
 
 
@@ -24,9 +29,9 @@ def positions(taken):
     return tuple(i for batch in taken for i in batch.input_id.tolist())
 
 
-def passes_of_rank(batches, workers, chosen, results):
-    """What a process of its own sees of a dataset that it was given: a pass, and another one."""
-    loader = loader_of(batches, workers, persistent_workers=workers > 0)
-    first = positions(loader)
-    batches.set_epoch(chosen)
-    results.put([first, positions(loader)])
+@contextlib.contextmanager
+def refused(error, match):
+    """Expects an error, whose frames then hold no workers: left to the collector, they end late."""
+    with pytest.raises(error, match=match) as caught:
+        yield
+    traceback.clear_frames(caught.tb)

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import graphzero as gz
-from graphzero.loader import ranks
 
 pandas = pytest.importorskip("pandas")
 sparse = pytest.importorskip("scipy.sparse")
@@ -146,51 +145,6 @@ def stored(path, **more):
 def seeds_of(ds, kind=gz.NeighborLoader, **options):
     loader = kind(ds, **{"num_neighbors": [-1], "batch_size": 4, **options})
     return [node for b in loader for node in b.n_id[: b.batch_size].tolist()]
-
-
-def test_advice_on_seeds_and_walks_gives_those_that_were_meant(tmp_path):
-    ds = stored(tmp_path / "ds")
-    refused("there are ['train']", seeds_of, ds, input_nodes="val")
-    assert seeds_of(ds, input_nodes="train") == [0, 1]
-    refused("must have shape (4,)", seeds_of, ds, input_nodes=MASK[:3])
-    assert seeds_of(ds, input_nodes=MASK) == [0, 2]
-    refused("numpy.flatnonzero(mask)", ds.graph.degree, MASK)
-    assert ds.graph.degree(np.flatnonzero(MASK)).tolist() == [1, 2]
-    refused("graphzero.reorder(..., neighbors='both')", ds.graph.random_walk, [1], 2)
-    both = gz.reorder(tmp_path / "ds", neighbors="both")
-    assert edges_of(both) == PAIRS
-    assert both.graph.random_walk([1], 2).ravel().tolist() == [1, 2, 3]
-
-
-def test_advice_on_weights_and_times_lets_them_drive_the_sampling(tmp_path):
-    ds = stored(tmp_path / "ds")
-    refused("weight_attrs='amount'", seeds_of, ds, weight_attr="amount")
-    ds = stored(tmp_path / "weights", weight_attrs="amount")
-    assert seeds_of(ds, weight_attr="amount") == [0, 1, 2, 3]
-    refused("time_attrs='when'", seeds_of, ds, time_attr="when")
-    ds = stored(tmp_path / "times", time_attrs="when")
-    refused("give input_time", seeds_of, ds, time_attr="when")
-    times = {"time_attr": "when", "input_time": np.array([9, 9, 0, 9])}
-    batch = next(iter(gz.NeighborLoader(ds, [-1], batch_size=4, **times)))
-    assert sorted(batch.e_id.tolist()) == [0, 2, 3]  # nothing after time 0 for node 2
-
-
-def test_advice_on_ranks_and_batches_gives_each_seed_once(tmp_path, monkeypatch):
-    ds = stored(tmp_path / "ds")
-    first, second = ({"rank": rank, "world_size": 2, "batch_size": 2} for rank in (0, 1))
-    refused("need the same seed=", seeds_of, ds, **first)
-    assert sorted(seeds_of(ds, **first, seed=1) + seeds_of(ds, **second, seed=1)) == NODES
-    for size, options in ((3, {"even": False}), (5, {"drop_last": False, "even": False})):
-        bad = {**first, "seed": 1, "batch_size": size, "drop_last": True}
-        refused("drop_last=False, or, if there is a full batch, even=False", seeds_of, ds, **bad)
-        assert seeds_of(ds, **{**bad, **options}) == NODES[:size]
-    monkeypatch.setattr(ranks, "current_group", lambda: (1, 2))
-    refused("distributed=False gives this rank all its seeds", seeds_of, ds)
-    assert seeds_of(ds, distributed=False) == NODES
-    refused("subgraph_type='bidirectional'", seeds_of, ds, subgraph_type="bidirectional")
-    batch = next(iter(gz.NeighborLoader(ds, [-1], batch_size=4, distributed=False)))
-    both = geometric.utils.to_undirected(batch.edge_index)
-    assert pairs_of(both) == PAIRS | {(b, a) for a, b in PAIRS}
 
 
 def test_advice_on_graphs_of_pyg_gives_the_graph_that_was_meant(tmp_path):

@@ -417,30 +417,6 @@ def test_new_ids_get_the_highest_numbers(
     assert not gz.verify(folder / "data")
 
 
-def test_ids_that_are_mapped(tmp_path):
-    names = np.array([f"n{i:03}" for i in range(NODES)])[::-1]
-    ends = names[edges_of(slice(0, EDGES), [])["edge_index"]]
-    every = np.stack([names, np.roll(names, 1)])  # so that each is there at first
-    how = {"ids": "map", "order": "input"}
-    first, all_ends = np.hstack([every, ends[:, :150]]), np.hstack([every, ends])
-    gz.build(tmp_path / "data", {"edge_index": first.tolist()}, **how).close()
-    gz.build(tmp_path / "whole", {"edge_index": all_ends.tolist()}, **how).close()
-    gz.append(tmp_path / "data", {"edge_index": ends[:, 150:].tolist()}).close()
-    assert content(tmp_path / "data") == content(tmp_path / "whole")
-    behind = [["n001", "o2"], ["o10", "n002"]]  # of which all are behind the others
-    gz.append(tmp_path / "data", {"edge_index": behind}).close()
-    all_ends = np.hstack([all_ends, behind]).tolist()
-    gz.build(tmp_path / "whole", {"edge_index": all_ends}, **how).close()
-    assert content(tmp_path / "data") == content(tmp_path / "whole")
-    gz.append(tmp_path / "data", {"edge_index": [["n001"], ["a"]]}).close()
-    with gz.set_split(tmp_path / "data", "train", ["a", "o2", "n000"]) as ds:
-        assert ds.splits["train"].tolist() == [NODES + 2, NODES + 1, 0]
-    names = {path.name for path in (tmp_path / "data").iterdir()}
-    assert names == {"dataset.json", *files.committed(tmp_path / "data")}
-    with pytest.raises(ValueError, match="is for ids='dense': with ids='map', new nodes are"):
-        gz.append(tmp_path / "data", nodes={"num_nodes": 1})
-
-
 def test_new_ids_that_are_refused(tmp_path):
     def rows(ids, name="year"):
         return {name: pa.table({"id": ids, name: [2] * len(ids)})}
@@ -461,6 +437,12 @@ def test_new_ids_that_are_refused(tmp_path):
             "its rows have no node ids",
             "texts",
             {"nodes": {"year": np.ones(1), "kind": np.ones(1)}},
+        ),
+        (
+            ValueError,
+            "is for ids='dense': with ids='map', new",
+            "small",
+            {"nodes": {"num_nodes": 1}},
         ),
         (ValueError, "'a', which is no integer", "small", {"edges": edges}),
         (ValueError, "fit no integer of 64 bits", "small", {"edges": [[2**63, 1], [1, 1], [1, 1]]}),

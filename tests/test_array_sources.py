@@ -77,19 +77,6 @@ MATRIX = sp.coo_array(
 )
 
 
-@pytest.mark.filterwarnings("ignore:Sparse")
-@pytest.mark.parametrize("kind", ["coo", "csr", "csc"])
-def test_matrices_in_files(tmp_path: Path, kind: str) -> None:
-    matrix = sp.coo_matrix(MATRIX).asformat(kind)
-    tensor = getattr(torch.from_numpy(MATRIX.toarray()), f"to_sparse_{kind}")()
-    sp.save_npz(tmp_path / "m.npz", matrix, compressed=kind != "csc")
-    torch.save({"adj": tensor}, tmp_path / "m.pt")
-    for name, value in (("m.npz", matrix), ("m.pt", tensor), ("m.pt:adj", tensor)):
-        build_dataset(tmp_path / "plain", value)
-        build_dataset(tmp_path / "built", f"{tmp_path}/{name}")
-        assert contents(tmp_path / "built") == contents(tmp_path / "plain")
-
-
 @pytest.mark.parametrize("kind", ["csr", "csc", "dok"])
 def test_matrices_with_long_and_empty_rows_equal_entries_and_zeros(
     tmp_path: Path, kind: str

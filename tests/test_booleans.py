@@ -25,26 +25,6 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("source", SOURCES)
-def test_they_come_back_as_they_were_given(tmp_path, source):
-    attributes = {"many": MANY, "y": MANY[:, 0]}
-    options = {"edge_ids": True, "num_nodes": NODES}
-    if source in ("table", "iterator"):
-        options["edge_attrs"] = ["flag"]
-    edges = iter(SOURCES[source]) if source == "iterator" else SOURCES[source]
-    gz.build(tmp_path / "d", edges, nodes=attributes, **options).close()
-    for order in ("hot", "input"):
-        with gz.reorder(tmp_path / "d", order) as ds:
-            assert ds.num_classes == 2
-            assert not gz.verify(tmp_path / "d")
-            batches = gz.NeighborLoader(ds, [4], batch_size=NODES, prefetch=gz.Prefetch("pread"))
-            for batch in batches:
-                n_id, e_id = batch.n_id.numpy(), batch.e_id.numpy()
-                assert batch.many.dtype == batch.flag.dtype == batch.y.dtype == torch.bool
-                np.testing.assert_array_equal(batch.many.numpy(), MANY[n_id])
-                np.testing.assert_array_equal((~batch.flag).numpy(), ~FLAG[e_id])
-
-
 def test_other_bytes_of_a_damaged_file_are_true(tmp_path):
     gz.build(tmp_path / "d", LIST.T.copy(), MANY, num_nodes=NODES, order="input").close()
     path = tmp_path / "d" / "features.gd"

@@ -192,15 +192,6 @@ def test_what_neighbours_are_sampled_by_takes_a_build(tmp_path):
         assert all((batch.kind == batch.n_id).all() for batch in loader)
 
 
-def test_an_open_dataset_keeps_what_it_has(data):
-    with gz.set_attribute(data, "x", VALUES["node", "attributes", "x"]) as ds:
-        loader = iter(gz.NeighborLoader(ds, [3], batch_size=8))
-        first = next(loader).x
-        gz.set_attribute(data, "x", np.zeros((NODES, 2), np.float32)).close()
-        assert first.shape[1] == 5
-        assert all(batch.x.shape[1] == 5 and batch.x.any() for batch in loader)
-
-
 def test_the_command(data, tmp_path, capsys):
     np.save(tmp_path / "year.npy", np.arange(NODES))
     np.save(tmp_path / "train.npy", np.arange(5))

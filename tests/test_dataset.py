@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import shutil
 import subprocess
 import sys
@@ -44,13 +43,6 @@ def test_a_dataset_is_made_of_files_of_others(dataset):
         assert (made.features, made.edge_splits) == (None, ds.edge_splits)
         with pytest.raises(ValueError, match="rows of amount, and the graph"):
             gz.Dataset(ds.graph, edge_attributes={"amount": ds.labels})
-
-
-def test_datasets_are_pickled_by_path(dataset):
-    folder, features, _ = dataset
-    ds = pickle.loads(pickle.dumps(gz.open(folder)))
-    np.testing.assert_array_equal(ds.features[3], features[3])
-    assert ds.splits["val"].tolist() == list(range(10))
 
 
 def test_staged_files_of_a_committed_build_are_used(dataset):

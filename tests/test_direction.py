@@ -17,7 +17,6 @@ from loaders import loader_of
 
 import graphzero as gz
 from graphzero import _core
-from graphzero.cli import main
 from graphzero.store.manifest import read_manifest
 
 pytestmark = pytest.mark.filterwarnings("error::UserWarning")
@@ -182,18 +181,3 @@ def test_a_folder_of_version_1_has_out_neighbours_and_warns_once(tmp_path):
     gz.reorder(tmp_path, "input", neighbors="out").close()  # the direction is chosen
     with gz.open(tmp_path) as ds:
         gz.NeighborDataset(ds, [0], [2])
-
-
-def test_the_command_line_says_the_direction(tmp_path, capsys):
-    (tmp_path / "e.csv").write_text("0,1\n0,2\n2,1\n")
-    words = ["build", str(tmp_path / "d"), "--edges", str(tmp_path / "e.csv")]
-    for more, text in (
-        (["--neighbors", "out"], "directed, out-neighbours sampled"),
-        (["--undirected"], "undirected, both directions stored"),
-        ([], "directed, in-neighbours sampled"),
-    ):
-        for command in ([*words, *more], ["info", str(tmp_path / "d")]):
-            assert main(command) == 0
-            assert text in capsys.readouterr().out
-    assert main(["reorder", str(tmp_path / "d"), "--order", "hot", "--neighbors", "both"]) == 0
-    assert "out-neighbours stored as well" in capsys.readouterr().out

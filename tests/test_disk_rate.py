@@ -42,46 +42,6 @@ def path(tmp_path):
 # ---- the probe of the compiled core
 
 
-@each_engine
-@pytest.mark.parametrize(
-    ("block_bytes", "depth", "sequential"),
-    [(4096, 1, False), (4096, 128, False), (1 << 20, 4, True)],
-)
-def test_counts_and_latencies_agree(path, engine, block_bytes, depth, sequential):
-    how = {"block_bytes": block_bytes, "depth": depth, "sequential": sequential}
-    found = _core.probe_disk(path, **how, seconds=SHORT, engine=engine)
-    assert found["reads"] > 0
-    assert found["bytes"] == found["reads"] * block_bytes
-    assert found["seconds"] >= SHORT
-    assert found["depth"] == depth
-    assert found["file_bytes"] == 6 << 20
-    assert 0 < found["p50"] <= found["p99"] <= found["seconds"]
-    # Little's law: reads under way = rate x time of one, which half of them do not exceed
-    assert found["reads"] / found["seconds"] * found["p50"] < 4 * depth
-
-
-@pytest.mark.parametrize(
-    ("size", "arguments", "message"),
-    [
-        (6 << 20, {"engine": "libaio"}, "engine must be"),
-        (6 << 20, {"depth": 0}, "depth must be 1 to 4096"),
-        (6 << 20, {"depth": 513, "engine": "pread"}, "depth must be 1 to 512 with engine 'pread'"),
-        (6 << 20, {"block_bytes": 512}, "block_bytes must be a multiple of 4096"),
-        (6 << 20, {"block_bytes": 2**70}, "may be read at a time"),
-        (6 << 20, {"block_bytes": 2 << 20, "depth": 1}, "too small .* 4 blocks of 2097152"),
-        (6 << 20, {"seconds": 0}, "seconds must be positive"),
-        (6 << 20, {"seconds": float("nan")}, "seconds must be positive"),
-        (0, {}, r"rows\.bin is too small .* it has 0 bytes"),
-        (4 * 4096 - 1, {}, "it has 16383 bytes"),
-    ],
-)
-def test_bad_arguments_are_named(tmp_path, size, arguments, message):
-    path = tmp_path / "rows.bin"
-    path.write_bytes(bytes(size))
-    with pytest.raises(ValueError, match=message):
-        _core.probe_disk(path, **arguments)
-
-
 @pytest.mark.parametrize("probe", [_core.probe_disk, disk_rate])
 def test_what_is_no_file_is_an_error_with_its_path(tmp_path, probe):
     for path, code in [(tmp_path / "none", errno.ENOENT), (tmp_path, errno.EISDIR)]:

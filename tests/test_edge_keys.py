@@ -32,19 +32,6 @@ def test_the_sort_is_stable(count: int, num_nodes: int, threads: int) -> None:
     np.testing.assert_array_equal(got, keys[expected])
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("ranked", [(True, True), (True, False), (False, True), (False, False)])
-def test_keys_have_stored_ids(threads: int, ranked: tuple[bool, bool]) -> None:
-    rng = np.random.default_rng(1)
-    ends = rng.integers(0, 1000, (2, 70_000), dtype=np.uint32)
-    rank = rng.permutation(1000).astype(np.uint32)
-    tables = [rank if one else None for one in ranked]
-    keys = _core.edge_keys(ends[0], ends[1], *tables, threads)
-    owner, neighbor = (rank[ids] if one else ids for ids, one in zip(ends, ranked, strict=True))
-    np.testing.assert_array_equal(keys, owner.astype(np.uint64) << np.uint64(32) | neighbor)
-    np.testing.assert_array_equal(_core.key_neighbors(keys), neighbor)
-
-
 def test_ids_that_no_table_has_are_refused() -> None:
     ids = np.array([0, 5, 2], np.uint32)
     rank = np.arange(5, dtype=np.uint32)
@@ -56,18 +43,6 @@ def test_ids_that_no_table_has_are_refused() -> None:
         _core.edge_keys(ids, ids[:2], None, None, 1)
     with pytest.raises(ValueError, match="another length"):
         _core.sort_keys(np.zeros(4, np.uint64), np.zeros(3, np.uint32), 1)
-
-
-def test_counts_and_list_starts() -> None:
-    keys = np.sort(random_keys(5000, 300))
-    owners = (keys >> np.uint64(32)).astype(np.uint32)
-    counts = np.ones(310, np.uint64)
-    _core.count_ids(owners, counts)
-    np.testing.assert_array_equal(counts, 1 + np.bincount(owners, minlength=310))
-    for first, last in ((0, 310), (7, 7), (120, 299), (305, 309)):
-        expected = 40 + np.searchsorted(owners, np.arange(first, last))
-        np.testing.assert_array_equal(_core.list_starts(keys, 40, first, last), expected)
-    np.testing.assert_array_equal(_core.list_starts(keys[:0], 9, 2, 5), [9, 9, 9])
 
 
 @pytest.mark.parametrize("dtype", [np.uint32, np.uint64])

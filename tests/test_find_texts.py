@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-
 import numpy as np
 import pytest
 
@@ -15,22 +13,6 @@ pytestmark = pytest.mark.core  # under AddressSanitizer, too
 def packed(texts: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
     ends = np.cumsum([len(text) for text in texts], dtype=np.uint64)
     return np.frombuffer(b"".join(texts) or b"\0", np.uint8), ends
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_texts_are_found_as_in_a_dictionary(threads: int) -> None:
-    rng = np.random.default_rng(0)
-    texts = sorted({rng.bytes(int(size)) for size in rng.integers(1, 4, 300)})
-    wanted = [rng.bytes(int(size)) for size in rng.integers(1, 4, 5000)] + [texts[0], texts[-1]]
-    found, corrupt = _core.find_texts(*packed(texts), *packed(wanted), threads)
-    places = {text: -1 - bisect_left(texts, text) for text in wanted}
-    places |= {text: i for i, text in enumerate(texts)}
-    assert found.tolist() == [places[text] for text in wanted]
-    by_id = rng.permutation(len(texts))
-    shuffled = [texts[i] for i in np.argsort(by_id)]  # the text by_id[i] is the i-th
-    again, more = _core.find_texts(*packed(shuffled), *packed(wanted), threads, by_id)
-    assert again.tolist() == np.where(found < 0, found, by_id[np.maximum(found, 0)]).tolist()
-    assert (corrupt, more) == (0, 0)
 
 
 @pytest.mark.parametrize("ends", [[1 << 63, 2, 3], [3, 2, 1], [1, 1 << 40, 3], [0, 0, 4]])

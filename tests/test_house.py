@@ -146,28 +146,6 @@ def test_no_imports_make_a_circle() -> None:
     assert _circle(_between_rooms(own)) is None
 
 
-@pytest.mark.parametrize(
-    ("importing", "imported"),
-    [
-        ("store.format", "graph.user_input"),
-        ("ingest.build", "graph.graph"),
-        ("ingest.build", "api"),
-        ("sampling.order", "loader.epochs"),
-        ("pyg.data", "loader.mini_batch"),
-    ],
-)
-def test_an_import_that_is_not_allowed_is_found(importing: str, imported: str) -> None:
-    own = _own_imports(_modules())
-    own[importing] = own[importing] | {imported}
-    assert _forbidden(own) == [f"{importing} imports {imported}"]
-
-
-def test_a_circle_is_found() -> None:
-    own = _own_imports(_modules())
-    own["graph.user_input"] |= {"graph.graph"}
-    assert _circle(own) is not None
-
-
 def _within(module: str) -> set[str]:
     """A module, and the packages in which it is."""
     parts = module.split(".")
@@ -197,8 +175,3 @@ def test_no_size_grows_beyond_its_limit() -> None:
     table = sizes.sizes()
     assert min(size.value for size in table) > 1000
     assert [f"{size.what}: {size.value} > {size.most}" for size in table if not size.holds] == []
-
-
-def test_growth_is_found() -> None:
-    assert not sizes.Size("lines", 2, 1).holds
-    assert sizes.Size("lines", 1, 1).holds

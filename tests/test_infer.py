@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import gc
-import importlib
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,6 @@ import pytest
 import torch
 
 import graphzero as gz
-from graphzero.pyg import from_data
 from graphzero.training import infer, layers
 
 pytest.importorskip("torch_geometric")
@@ -319,31 +315,3 @@ def test_a_model_that_torch_has_saved_infers_rows_of_every_dtype(
     with torch.no_grad():
         wanted = model(torch.from_numpy(x).float(), torch.from_numpy(EDGE_INDEX)).numpy()
     np.testing.assert_allclose(scores, wanted, rtol=1e-4, atol=1e-4)
-
-
-def test_real_graphs(real_data: Path, tmp_path: Path) -> None:
-    """Models of PyG on cora, and a typed one on openflights, as by their whole graphs."""
-    sys.path.append(str(Path(__file__).parents[1] / "examples" / "pyg"))
-    graphs = importlib.import_module("graphs")
-    torch.manual_seed(0)
-    data = graphs.load(real_data / "cora")
-    with from_data(data, tmp_path / "cora") as ds:
-        for make in (models.GraphSAGE, models.GCN, partial(models.GAT, heads=4)):
-            model = make(data.num_features, 16, 2, 7).eval()
-            with torch.no_grad():
-                wanted = model(data.x, data.edge_index)
-            check(gz.infer(model, ds, tmp_path / "h.gd"), wanted)
-    data = graphs.load_flights(real_data / "openflights")
-    sizes = {kind: data[kind].num_features for kind in data.node_types}
-    convs = [
-        HeteroConv({kind: SAGEConv((of[kind[0]], of[kind[2]]), 8) for kind in data.edge_types})
-        for of in (sizes, dict.fromkeys(sizes, 8))
-    ]
-    layers = [lambda batch, conv=conv: conv(batch.x_dict, batch.edge_index_dict) for conv in convs]
-    with torch.no_grad():
-        wanted = convs[1](convs[0](data.x_dict, data.edge_index_dict), data.edge_index_dict)
-    with from_data(data, tmp_path / "flights") as ds:
-        found = gz.infer(layers, ds, tmp_path / "rows")
-        assert found.keys() == set(data.node_types)
-        for kind, store in found.items():
-            check(store, wanted[kind])

@@ -262,38 +262,3 @@ def test_a_complete_graph_has_no_binary_negatives(tmp_path):
     ds, _ = open_graph(tmp_path / "data", complete_but(4, []), 4)
     with pytest.raises(ValueError, match="every pair of nodes is an edge"):
         batches(ds, [[0], [1]], neg_sampling="binary")
-
-
-@pytest.mark.extended
-@pytest.mark.no_asan
-def test_a_million_edges_have_no_future_and_no_seed_edges(real_data, tmp_path):
-    """Citations in the order of their days, those of the last tenth as seeds."""
-    source, target, time = np.loadtxt(
-        real_data / "cit_hepph" / "edges.csv", delimiter=",", skiprows=1, dtype=np.int64
-    ).T
-    later = np.argsort(time, kind="stable")[-len(time) // 10 :]
-    edges = np.stack([source, target])
-    seen = 0
-    with gz.build(tmp_path, edges=edges, timestamp=time, directed=False, edge_ids=True) as ds:
-        loader = gz.LinkNeighborLoader(
-            ds,
-            num_neighbors=[10, 5],
-            edge_label_index=edges[:, later],
-            edge_label_time=time[later],
-            exclude_seed_edges=True,
-            neg_sampling="binary",
-            batch_size=512,
-            shuffle=True,
-        )
-        for batch in loader:
-            ends = batch.n_id[batch.edge_index].numpy()
-            at = batch.edge_label_time[batch.batch[batch.edge_index[0]]].numpy()
-            assert (time[batch.e_id.numpy()] <= at).all()
-            positive = batch.n_id[batch.edge_label_index[:, : batch.batch_size]].numpy()
-            forbidden = np.concatenate([positive, positive[::-1]], axis=1)
-            number = ds.num_nodes
-            assert not np.isin(
-                ends[0] * number + ends[1], forbidden[0] * number + forbidden[1]
-            ).any()
-            seen += ends.shape[1]
-    assert seen > 1_000_000

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections import Counter
 
-import numpy as np
 import pytest
-from ready_loaders import all_same, loader_of, open_form, reference
+from ready_loaders import loader_of
 
 import graphzero as gz
 
@@ -22,42 +20,6 @@ pytestmark = pytest.mark.no_asan
 def ds(dataset):
     with gz.open(dataset[0]) as opened:
         yield opened
-
-
-def made_anew(loader):
-    """From the attributes, as Lightning 2.6 does it."""
-    parameters = {
-        **inspect.signature(type(loader).__init__).parameters,
-        **inspect.signature(torch.utils.data.DataLoader.__init__).parameters,
-    }
-    attributes = {name: value for name, value in vars(loader).items() if name[0] != "_"}
-    attributes["multiprocessing_context"] = loader.multiprocessing_context
-    given = {
-        name: attributes[name]
-        for name, each in parameters.items()
-        if name in attributes and (each.default is not attributes[name] or name == "dataset")
-    }
-    # what it gives for another one's batch sampler, if its dataset is iterable
-    return type(loader)(**{**given, "sampler": None, "batch_sampler": None})
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_loader_made_anew_from_its_attributes(ds, workers):
-    options = {"replace": True, "num_threads": 1, "transform": lambda batch: batch}
-    loader = loader_of(ds, workers=workers, shuffle=True, drop_last=True, **options)
-    anew = made_anew(loader)
-    batches = list(anew)
-    assert all_same(batches, open_form(reference(ds, replace=True)))  # in order, and all of them
-    assert (anew.batch_size, len(anew), len(anew.dataset)) == (20, 11, 203)
-    assert anew.transform is loader.transform
-
-
-def test_a_link_loader_made_anew(ds):
-    edges = np.arange(80).reshape(2, 40)
-    options = {"edge_label_index": edges, "neg_sampling": ("binary", 2.0), "batch_size": 9}
-    loader = gz.LinkNeighborLoader(ds, [3], seed=1, shuffle=True, **options)
-    expected = gz.LinkNeighborLoader(ds, [3], seed=1, **options)
-    assert all_same(made_anew(loader), expected)
 
 
 @pytest.mark.filterwarnings("ignore")

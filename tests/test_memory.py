@@ -14,15 +14,15 @@ import files
 import numpy as np
 import others
 import pytest
+from loaders import refused
 from memory_groups import NONE, group
 
 import graphzero as gz
-from graphzero import _core, units
+from graphzero import units
 from graphzero.io import memory
-from graphzero.io.memory import MemoryWatch, ranks_of_host
+from graphzero.io.memory import ranks_of_host
 from graphzero.report.readings import MemoryReport, format_memory
-from graphzero.store import mapped_file as residency
-from graphzero.store.free_memory import available_memory, cgroup_available_memory
+from graphzero.store.free_memory import cgroup_available_memory
 
 MB = 1 << 20
 
@@ -64,29 +64,6 @@ def test_control_groups_have_what_cannot_be_dropped(tmp_path, case):
 )
 def test_ranks_of_this_machine_are_known_from_those_who_started_them(environment, ranks):
     assert ranks_of_host(environment, world_size=4) == ranks
-
-
-def test_short_peaks_between_two_looks_count(monkeypatch):
-    taken = iter([100, 700, 200, 300, 200, 200, 200, 200])
-    monkeypatch.setattr(memory, "_anonymous_bytes", lambda: next(taken) * MB)
-    monkeypatch.setattr(memory, "available_memory", lambda: 1000 * MB)
-    watch = MemoryWatch()
-    assert watch.least_available == memory.UNKNOWN
-    watch.sample_process()
-    watch.sample_process()  # 700
-    watch.sample_limits()  # 400 more at the peak
-    assert watch.least_available == 1000 * MB - 400 * MB
-    watch.sample_limits()  # what has been seen stays
-    assert watch.least_available == 600 * MB
-
-
-def test_own_memory_is_seen():
-    assert available_memory() > 10 * MB
-    before = memory._anonymous_bytes()
-    with mmap.mmap(-1, 64 * MB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
-        for page in range(0, 64 * MB, mmap.PAGESIZE):
-            block[page] = 1
-        assert 50 * MB <= memory._anonymous_bytes() - before < 80 * MB
 
 
 def test_batches_on_their_way_and_one_in_use_must_fit_in_shared_memory(monkeypatch):
@@ -152,7 +129,7 @@ def test_batches_that_do_not_fit_are_found_before_the_first_one(data, monkeypatc
             return next(iter(loaders.DataLoader(batches, **how))).batch_size
 
     needed = r"2 DataLoader workers with prefetch_factor=2 need [\d.]+ MB .*num_workers=0"
-    with pytest.raises(OSError, match=needed):
+    with refused(OSError, match=needed):
         first(4 * MB, workers=2)
     assert first(4 * MB, workers=0) == first(64 * MB, workers=2) == 1024
 
@@ -183,24 +160,6 @@ def test_touching_mapped_pages_raises_the_file_part_alone(wide):
     assert after.anonymous - before.anonymous < 8 * MB
     assert after.dataset == sum(os.path.getsize(path) for path in wide.paths)
     assert after.page_cache <= after.dataset + 4096 * len(wide.paths)
-
-
-def test_page_cache_is_unknown_where_mincore_is_not_to_be_believed(tmp_path, wide, monkeypatch):
-    monkeypatch.setattr(residency, "mincore_is_honest", lambda path: False)
-    report = gz.memory_report(wide)
-    assert report.page_cache is None
-    assert "page cache of the dataset's files: unknown of " in format_memory(report)
-
-
-def test_mincore_is_believed_for_files_that_are_ours_or_writable(tmp_path, monkeypatch):
-    path = tmp_path / "mine"
-    path.write_bytes(b"x" * 5000)
-    assert residency.mincore_is_honest(str(path))
-    assert residency.resident_bytes(_core.Mapping(path)) in (0, 4096, 5000)
-    monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    assert not residency.mincore_is_honest(str(path))
-    assert not residency.mincore_is_honest(str(tmp_path / "missing"))
 
 
 def test_one_closing_line():

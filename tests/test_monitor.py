@@ -272,16 +272,6 @@ def test_a_long_run_keeps_a_bounded_number(begin):
     assert max(gaps) < recording.seconds / 100
 
 
-def test_what_costs_much_is_done_seldom(source, begin):
-    source.time_to_count_pages = 0.02
-    recorder = begin(100)
-    assert 20 <= source.looks <= 30
-    recording = recorder.recording(is_last=True)
-    assert len(recording.readings) == 103 - 1  # the others come as often as ever
-    assert sum(reading.page_cache is not None for reading in recording.readings) == source.looks
-    assert source.cpu < 0.6
-
-
 def test_a_reading_that_fails_ends_nothing_and_is_said(source, begin):
     recorder = begin(1)
     source.failure, source.waits = OSError("no such luck"), 3
@@ -290,19 +280,3 @@ def test_a_reading_that_fails_ends_nothing_and_is_said(source, begin):
     source.failure, source.waits = None, 3
     recorder.run(source.wait)
     assert len(recorder.recording(is_last=True).readings) == 6
-
-
-def test_batches_of_files_are_read_as_far_as_their_lines_are_whole(tmp_path):
-    steps = [Step(epoch, SOME, {"io": "a"}) for epoch in (0, 1, 1)]
-    lines = [json.dumps({**step._asdict(), "totals": vars(step.totals)}) for step in steps]
-    batches = Batches(str(tmp_path / "[stats]"))
-    for process in (1, 2):
-        with open(tmp_path / f"[stats].{process}", "w") as file:
-            for text in (lines[0] + "\n" + lines[1], "\n", lines[2][:20], lines[2][20:]):
-                file.write(text)
-                file.flush()
-                batches.read()
-                batches.read()
-    assert batches.epochs == {0: SOME + SOME, 1: SOME + SOME}
-    assert batches.options == {"io": {"a": None}}
-    assert not listeners

@@ -101,17 +101,6 @@ def test_missing_and_damaged_files_are_named(tmp_path: Path) -> None:
     assert not out.exists()
 
 
-def test_nodes_and_edges_of_datasets_for_links(tmp_path: Path) -> None:
-    folder, graph = tmp_path / "ogbl_collab", ogb.random_graph()
-    ogb.write_graph(folder, graph, "node_feat", "edge_weight", "edge_year", label=False)
-    ogb.write_link_splits(folder, "time", ogb.link_splits())
-    edges = {name: graph[name][:, 0] for name in ("edge_weight", "edge_year")}
-    edges["edge_index"] = graph["edge_index"]
-    expected = plain(tmp_path / "plain", edges, features=graph["node_feat"], directed=False)
-    with pytest.warns(UserWarning, match=r"time has lists of edges .* not imported"):
-        assert imported(folder, tmp_path / "data") == expected
-
-
 def test_splits_that_are_not_node_ids(tmp_path: Path) -> None:
     folder = tmp_path / "ogbl_vessel"
     graph, splits = ogb.random_graph(), ogb.link_splits()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +25,8 @@ from packed_graphs import (
 
 import graphzero as gz
 from graphzero.io import plan as io_plan
-from graphzero.io.prefetch import direct_reader
-from graphzero.io.resident import KEEPERS
 from graphzero.packs.pack_file import Pack, open_parts
-from graphzero.sampling.order import num_batches
-from graphzero.store.format import read_file, read_header
+from graphzero.store.format import read_header
 
 torch = pytest.importorskip("torch")
 pytestmark = [  # Python, over code that runs under the sanitizers in test_row_io
@@ -254,80 +249,6 @@ def larger(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield ds
 
 
-@pytest.mark.parametrize("resident", [0, 0.3, 1.0])
-def test_the_file_holds_the_rows_of_each_batch(larger: Any, tmp_path: Path, resident: Any) -> None:
-    """Read by the pure-Python reader, and compared with what a sampler and an array say."""
-    out = make(larger, tmp_path / "p.gd", MANY, resident=resident, **LARGER)
-    header, arrays = read_file(out)
-    resident = Pack(out).info.resident_rows
-    rows, offsets = arrays["rows"].reshape(-1, DIM), arrays["batch_offsets"]
-    stored = larger.features.get_tensor(stored_order=True)
-    np.testing.assert_array_equal(rows[:resident], stored[:resident])
-    plain = plain_of(larger, MANY, gather=(), **LARGER)
-    at = 0
-    for epoch in range(2):
-        plain.set_epoch(epoch)
-        for sampled in plain:
-            wanted = sampled.subgraph.stored_id
-            wanted = wanted[wanted >= resident]
-            np.testing.assert_array_equal(rows[offsets[at] : offsets[at + 1]], stored[wanted])
-            at += 1
-    assert at == len(offsets) - 1 == 2 * num_batches(len(MANY), 32, False)
-    assert offsets[-1] == len(rows) == header.num_nodes
-
-
-def test_a_packed_batch_is_one_run(larger: Any, tmp_path: Path) -> None:
-    """Its bytes and the pages at both ends, in reads of 64 KiB."""
-    out = make(larger, tmp_path / "p.gd", MANY, resident=0, **LARGER)
-    batches = gz.PackedDataset(larger, out, MANY, prefetch=gz.Prefetch("pread"))
-    plain = plain_of(larger, MANY, prefetch=gz.Prefetch("pread"), **LARGER)
-    for packed, unpacked in zip(batches, plain, strict=True):
-        row_bytes = len(packed.subgraph.n_id) * DIM * 4
-        assert row_bytes / 4096 <= packed.stats.pages_missed <= row_bytes / 4096 + 2
-        assert unpacked.stats.pages_missed > 2 * packed.stats.pages_missed
-    pack = Pack(out)
-    reader = direct_reader(pack.store, "pread", 2)
-    for begin, end in zip(pack.offsets[:-1], pack.offsets[1:], strict=True):
-        _, pages, reads = reader.fetch(np.arange(begin, end)).counts
-        assert reads == -(-pages // 16)
-    reader.close()
-
-
-def test_resident_rows_are_those_of_the_plan(larger: Any, tmp_path: Path) -> None:
-    """All that was left out of the batches; less where memory, or the user, allows less."""
-    head = 3072  # whole pages
-    out = make(larger, tmp_path / "p.gd", MANY, resident=head * DIM * 4, **LARGER)
-    assert Pack(out).info.resident_rows == head
-    plain = plain_of(larger, MANY, **LARGER)
-    expected = [rows_of(plain, epoch) for epoch in range(2)]
-
-    def rows_kept(wanted: Any, strategy: str = "pread", **prefetch: Any) -> Any:
-        batches = gz.PackedDataset(
-            larger, out, MANY, prefetch=gz.Prefetch(strategy, lookahead=0, **prefetch)
-        )
-        assert rows_of(batches, 0) == expected[0]
-        with closing(iter(batches)) as iterator:
-            io = next(iterator).stats.io
-            deadline = time.monotonic() + 20  # rows are kept in the background
-            while True:
-                rows = sum(keeper.elastic.kept_bytes for keeper in KEEPERS) // (DIM * 4)
-                if wanted(rows) or time.monotonic() > deadline:
-                    break
-                time.sleep(0.01)
-        assert rows_of(batches, 1) == expected[1]
-        assert wanted(rows)
-        return io
-
-    rows_kept(head.__eq__)
-    rows_kept((head // 2).__eq__, resident=0.5)
-    rows_kept(head.__eq__, resident=1 << 30)
-    rows_kept((0).__eq__, resident=0)
-    assert "; 0 bytes of memory available" in rows_kept((0).__eq__, memory_limit=0)
-    # without the buffers of direct reads, which are larger than this file
-    io = rows_kept(lambda rows: 0 < rows < head, "willneed", memory_limit=MEMORY)
-    assert "for resident rows" in io
-
-
 def test_features_beside_a_graph_in_another_order(larger: Any, tmp_path: Path) -> None:
     """An .npy, whose head is not that of the graph's order."""
     np.save(tmp_path / "x.npy", larger.features[:])
@@ -335,22 +256,3 @@ def test_features_beside_a_graph_in_another_order(larger: Any, tmp_path: Path) -
     out = make(ds, tmp_path / "p.gd", MANY, resident=0.2, **LARGER)
     batches = gz.PackedDataset(ds, out, MANY, prefetch=gz.Prefetch("pread"))
     assert rows_of(batches, 1) == rows_of(plain_of(ds, MANY, **LARGER), 1)
-
-
-@pytest.mark.parametrize("dtype", [np.int8, np.float64, gz.BFLOAT16])
-def test_a_vector_of_any_dtype_is_packed(tmp_path: Path, dtype: Any) -> None:
-    """Rows shorter and longer than those of other tests, and one-dimensional features."""
-    values = np.random.default_rng(0).integers(-100, 100, NODES)
-    values = values.astype(np.uint16 if dtype == gz.BFLOAT16 else dtype).view(dtype)
-    files.write_dataset(
-        tmp_path / "data", files.random_edges(NODES, 20_000), NODES, features=values, order="hot"
-    )
-    ds = gz.open(tmp_path / "data")
-    out = make(ds, tmp_path / "p.gd", MANY, resident=100)
-    for sampled in gz.PackedDataset(ds, out, MANY, prefetch=gz.Prefetch("pread")):
-        assert sampled.rows["x"].dtype == dtype
-        np.testing.assert_array_equal(sampled.rows["x"], values[sampled.subgraph.n_id])
-    for sampled in gz.PackedDataset(ds, out, MANY, feature_dtype="float32"):
-        expected = ds.features.gather(sampled.subgraph.n_id, dtype="float32")
-        np.testing.assert_array_equal(sampled.rows["x"], expected)
-        assert sampled.rows["x"].dtype == np.float32

@@ -12,38 +12,6 @@ import graphzero as gz
 from graphzero import _core
 
 
-def test_memory_comes_back_when_the_last_array_is_gone():
-    _core.trim_pool()
-    blocks, _ = _core.pool_state()
-    array = _core.empty((1000, 1000), np.float32)
-    assert array.shape == (1000, 1000)
-    assert array.flags.c_contiguous
-    assert array.flags.writeable
-    array[:] = 7
-    address = array.ctypes.data
-    row = array[5]
-    del array
-    gc.collect()
-    assert _core.pool_state()[0] == blocks + 1  # a row still needs it
-    other = _core.empty((1000, 1000), np.float32)
-    assert other.ctypes.data != address
-    other[:] = 8
-    assert (row == 7).all()
-    del row
-    assert _core.pool_state()[0] == blocks + 1
-    assert _core.empty(1000 * 1000, np.float32).ctypes.data == address
-    del other
-    _core.trim_pool()
-    assert _core.pool_state() == (blocks, 0)
-
-
-def test_small_arrays_are_plain_ones():
-    blocks, _ = _core.pool_state()
-    array = _core.empty(1000, np.int64)
-    assert array.flags.owndata
-    assert _core.pool_state()[0] == blocks
-
-
 def test_memory_that_cannot_be_had_is_an_error():
     with pytest.raises(MemoryError, match="no memory for"):
         _core.empty(1 << 60, np.uint8)
@@ -53,11 +21,9 @@ def test_tensors_outlive_the_batches_after_them(tmp_path):
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(0)
     features = rng.standard_normal((20_000, 64)).astype(np.float32)
-    files.write_dataset(
-        tmp_path / "data", files.random_edges(20_000, 60_000), 20_000, features=features
-    )
+    ds = gz.build(tmp_path / "data", files.random_edges(20_000, 60_000), features)
+    gc.collect()
     blocks, _ = _core.pool_state()
-    ds = gz.open(tmp_path / "data")
     batches = gz.NeighborDataset(ds, None, [5], batch_size=2000)
     loader = torch.utils.data.DataLoader(batches, batch_size=None, collate_fn=gz.Collate(ds))
     kept = list(loader)  # all of them at once: none may share memory

@@ -92,16 +92,6 @@ def test_scripts_learn_on_graphzero(real_data, tmp_path, name, graph, arguments,
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize(("name", "graph", "arguments", "least"), CASES)
-def test_the_same_scripts_learn_on_pyg(real_data, tmp_path, name, graph, arguments, least):
-    if not _pyg_samples(name):
-        pytest.skip("PyG has neither pyg-lib nor torch-sparse, or not the kind it needs")
-    script = tmp_path / f"{name}.py"
-    script.write_text(pyg_scripts.on_pyg(name))
-    assert last_figure(script, real_data / graph, arguments, tmp_path) > least
-
-
-@pytest.mark.extended
 @pytest.mark.parametrize("name", sorted(PORTED))
 def test_ported_examples_learn_on_graphzero(real_data, tmp_path, name):
     script = pyg_scripts.FOLDER / "ported" / f"{name}.py"

@@ -448,43 +448,6 @@ def test_ranks_that_may_differ_are_not_told(compared, case):
     assert found == [""] * 4
 
 
-SCRIPT_SPAWNED = """
-import sys
-import numpy as np
-import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
-import graphzero as gz
-
-def run(rank, batches, init):
-    dist.init_process_group("gloo", init_method=init, rank=rank, world_size=2)
-    kinds = ((0, None), (2, "fork"), (1, "spawn"), (1, "forkserver"))
-    for epoch, (workers, method) in enumerate(kinds):
-        batches.set_epoch(epoch)
-        loader = torch.utils.data.DataLoader(
-            batches, batch_size=None, num_workers=workers, multiprocessing_context=method)
-        ids = [b.input_id.tolist() for b in loader]
-        assert len(ids) == len(loader) == (4 - rank), (rank, workers, method, len(ids))
-        both = [None, None]
-        dist.all_gather_object(both, ids)
-        assert sorted(sum(both[0] + both[1], [])) == list(range(97)), (workers, method)
-    dist.destroy_process_group()
-
-if __name__ == "__main__":
-    ds = gz.open(sys.argv[1])
-    options = {"batch_size": 16, "shuffle": True, "even": False}
-    batches = gz.NeighborDataset(ds, np.arange(97), [2], distributed=True, **options)
-    mp.spawn(run, args=(batches, "file://" + sys.argv[2]), nprocs=2)
-    print("done")
-"""
-
-
-@pytest.mark.extended
-def test_a_dataset_that_is_pickled_before_the_group_exists(folder, tmp_path):
-    (tmp_path / "script.py").write_text(SCRIPT_SPAWNED)
-    assert run(tmp_path / "script.py", folder, tmp_path / "init").stdout == "done\n"
-
-
 @pytest.mark.extended
 @pytest.mark.parametrize("drop_last", [False, True])
 def test_two_ranks_train_and_evaluate(folder, tmp_path, drop_last):

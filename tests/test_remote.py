@@ -437,21 +437,3 @@ def test_a_fetch_from_an_object_store_is_killed_at_thirty_moments(tmp_path, obje
     subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, cwd=tmp_path)
     assert content(copy) == content(tmp_path / "data")
     gz.open("s3://graphs/data", cache=tmp_path / "cache", storage_options=object_store).close()
-
-
-@pytest.mark.extended
-def test_tables_are_read_from_an_object_store(tmp_path, object_store):
-    pa = pytest.importorskip("pyarrow")
-    import pyarrow.fs
-    import pyarrow.parquet
-
-    edges = np.random.default_rng(3).integers(0, 50, (400, 2))
-    table = pa.table({"src": edges[:, 0], "dst": edges[:, 1]})
-    end = f"?scheme=http&endpoint_override={object_store['endpoint_url'].partition('//')[2]}"
-    files = pyarrow.fs.FileSystem.from_uri(f"s3://graphs/edges{end}")[0]
-    for part in range(2):
-        rows = table.slice(part * 200, 200)
-        pyarrow.parquet.write_table(rows, f"graphs/edges/part-{part}.parquet", filesystem=files)
-    ds = gz.build(tmp_path / "data", f"s3://graphs/edges{end}", order="input")
-    expected = gz.build(tmp_path / "expected", edges, order="input")
-    assert ds.edge_index.equal(expected.edge_index)

@@ -119,16 +119,6 @@ def test_the_same_order_again_writes_nothing(tmp_path):
     assert {n: os.stat(tmp_path / n).st_mtime_ns for n in os.listdir(tmp_path)} == before
 
 
-def test_an_open_dataset_goes_on(tmp_path):
-    edges = files.random_edges(300, 3000)
-    build_dataset(tmp_path, edges, np.arange(300.0))
-    with gz.open(tmp_path) as ds:
-        before = ds.graph.neighbors(7), ds.features[np.arange(300)]
-        reorder_dataset(tmp_path, "input")
-        np.testing.assert_array_equal(ds.graph.neighbors(7), before[0])
-        np.testing.assert_array_equal(ds.features[np.arange(300)], before[1])
-
-
 # --- what goes wrong
 
 

@@ -16,8 +16,7 @@ import pytest
 
 import graphzero as gz
 from graphzero.io import memory
-from graphzero.io.resident import KEEPERS, PrefixKeeper, number_of_parts
-from graphzero.store import mapped_file as resident_prefix
+from graphzero.io.resident import KEEPERS, PrefixKeeper
 from graphzero.store.mapped_file import PrefixGroup, ResidentPrefix
 
 MB = 1 << 20
@@ -88,29 +87,6 @@ def test_nothing_is_locked_and_what_is_not_wanted_any_more_is_given_back(cold_st
     assert cold_store.mapping.resident_pages() < 64
 
 
-def test_rows_that_begin_within_a_page(tmp_path):
-    path = tmp_path / "rows.npy"
-    np.save(path, np.ones((300, 500), dtype=np.uint8))  # a header of 128 bytes
-    with files.open_cold(gz.FeatureStore, path) as store:
-        prefix = of_size(store, 300 * 500)
-        assert len(prefix.page_map()) == -(-(128 + 150_000) // PAGESIZE)
-        load(prefix)
-        assert prefix.page_map().all()
-        prefix.resize(PAGESIZE - 128)  # the rest of the first page
-        assert len(prefix.page_map()) == 1
-        prefix.resize(PAGESIZE - 127)
-        assert len(prefix.page_map()) == 2
-
-
-def test_a_long_prefix_is_looked_up_in_turns(cold_store, monkeypatch):
-    monkeypatch.setattr(resident_prefix, "_LOOKED_UP", 100)
-    prefix = of_size(cold_store, 250 * PAGESIZE)
-    load(of_size(cold_store, 16 * MB))
-    assert [int(prefix.page_map().sum()) for _ in range(3)] == [100, 200, 250]
-    drop(cold_store, 0, 250)
-    assert [int(prefix.page_map().sum()) for _ in range(3)] == [150, 50, 0]
-
-
 def test_where_the_system_does_not_tell_nothing_is_taken_for_granted(cold_store, monkeypatch):
     class Silent:
         def page_map(self, *_):
@@ -137,27 +113,6 @@ def test_of_a_file_of_somebody_else_the_truth_is_known(cold_store):
 
     os.chmod(cold_store.path, 0o644)
     assert others.as_nobody(look) == [False, 0, 256, None]
-
-
-@pytest.mark.parametrize("share", [0.0, 0.5, 2.0])
-def test_bytes_are_divided_by_the_sizes_of_files(cold_store, tmp_path, share):
-    files.write_rows(tmp_path / "small.gd", np.zeros((8192, 128), np.float32))
-    with files.open_cold(gz.FeatureStore, tmp_path / "small.gd") as small:
-        sizes = [16 * MB, 4 * MB]
-        group = PrefixGroup([prefix_of(cold_store), prefix_of(small)], sizes)
-        group.resize(int(share * sum(sizes)))
-        for prefix, size in zip(group.parts, sizes, strict=True):
-            assert min(1, share) * size - PAGESIZE < prefix.num_bytes <= min(1, share) * size
-        load(group)
-        of_parts = sum(prefix.num_bytes for prefix in group.parts)
-        assert (group.lost_bytes, group.kept_bytes, group.unknown) == (0, of_parts, None)
-
-
-@pytest.mark.parametrize(
-    ("others", "parts"), [("", 1), ("a", 1), ("ab", 1), ("b", 2), ("b b", 2), ("b c", 3)]
-)
-def test_iterations_of_other_files_divide_memory_by_their_number(others, parts):
-    assert number_of_parts(set("a"), [set(rows) for rows in others.split(" ")]) == parts
 
 
 def until(condition):

@@ -20,7 +20,6 @@ pytest.importorskip("torch_geometric")
 
 import torch_geometric.transforms as T  # noqa: E402
 from torch_geometric.data import Data, HeteroData  # noqa: E402
-from torch_geometric.nn import SAGEConv  # noqa: E402
 from torch_geometric.nn.models import GAT, GraphSAGE  # noqa: E402
 
 import graphzero.api  # noqa: E402
@@ -369,39 +368,3 @@ def test_inference_refuses_loaders_whose_batches_are_not_all_nodes_in_order(stor
     for options in ({"shuffle": True}, {"drop_last": True}, backwards, ranks):
         with pytest.raises(ValueError, match="inference takes .* in their order"):
             net.inference(NeighborLoader(stored, [-1], batch_size=16, **options))
-
-
-class Net(torch.nn.Module):
-    """As in PyG's reddit.py."""
-
-    def __init__(self):
-        super().__init__()
-        self.convs = torch.nn.ModuleList([SAGEConv(6, 16), SAGEConv(16, 4)])
-
-    def forward(self, x, edge_index):
-        return self.convs[1](self.convs[0](x, edge_index).relu(), edge_index)
-
-    @torch.no_grad()
-    def inference(self, x_all, subgraph_loader):
-        for i, conv in enumerate(self.convs):
-            xs = []
-            for batch in subgraph_loader:
-                x = conv(x_all[batch.n_id], batch.edge_index)
-                xs.append((x.relu() if i == 0 else x)[: batch.batch_size])
-            x_all = torch.cat(xs)
-        return x_all
-
-
-def test_a_script_with_its_own_inference_changes_two_lines(tmp_path):
-    plain, net = make_data(), Net()
-    data = from_data(plain, tmp_path / "store")
-    kwargs = {"batch_size": 16, "num_workers": 1, "persistent_workers": True}
-    subgraph_loader = NeighborLoader(
-        copy.copy(data), input_nodes=None, num_neighbors=[-1], shuffle=False, **kwargs
-    )
-    del subgraph_loader.data.x, subgraph_loader.data.y
-    subgraph_loader.data.num_nodes = data.num_nodes
-    subgraph_loader.data.n_id = torch.arange(data.num_nodes)
-    found = net.inference(data.x, subgraph_loader)
-    assert torch.allclose(found, net(plain.x, plain.edge_index), atol=1e-5)
-    data.close()

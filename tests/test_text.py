@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -43,6 +44,12 @@ LARGE = np.random.default_rng(0).integers(0, 10**6, (60_000, 2))
 LARGE_TEXT = "".join(f"{a},{b}\n" for a, b in LARGE.tolist()).encode()
 
 
+@functools.cache
+def large(suffix: str) -> bytes:
+    """The text in a compression, of which the slowest takes seconds."""
+    return compressed.COMPRESS[suffix](LARGE_TEXT)
+
+
 def read_back(tmp_path: Path, source: Any, **options: Any) -> list[list[int]]:
     build_dataset(tmp_path / "d", source, order="input", **options)
     return edges_of(tmp_path / "d")
@@ -72,7 +79,7 @@ def damages(whole: bytes) -> dict[str, bytes]:
 @pytest.mark.parametrize("damage", damages(b"x" * 200))
 @pytest.mark.parametrize("suffix", compressed.COMPRESS)
 def test_damaged_files_are_named(tmp_path: Path, suffix: str, damage: str) -> None:
-    whole = compressed.COMPRESS[suffix](LARGE_TEXT)
+    whole = large(suffix)
     if (suffix, damage) == (".zst", "changed"):  # this writer adds no checksums
         whole = whole[:4] + b"\xff\xff" + whole[6:]
     path = tmp_path / f"e.csv{suffix}"

@@ -96,18 +96,6 @@ def test_the_edges_of_a_model_have_any_order(num_edges, is_sorted):
     check_forward(torch.randn(50, 6), edge_index[:, order])
 
 
-def test_trimmed_layers_have_the_edges_of_their_hops_in_any_order(ds):
-    batch = next(iter(gz.NeighborLoader(ds, [5, 3], "train", batch_size=50)))
-    first, second = batch.num_sampled_edges
-    order = torch.cat([torch.randperm(first), first + torch.randperm(second)])
-    sampled = (batch.num_sampled_nodes, batch.num_sampled_edges)
-    model = GraphSAGE(16, 8, 4, 2).eval()
-    wanted, rows = (
-        model(batch.x, batch.edge_index[:, at], *sampled) for at in (slice(None), order)
-    )
-    torch.testing.assert_close(rows, wanted)
-
-
 # --- training
 
 

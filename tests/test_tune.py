@@ -144,31 +144,6 @@ def test_the_fastest_setting_is_chosen(work, no_trials):
         tune(work, memory_limit=1 << 30, disk=False, settings=[SETTINGS[2]])
 
 
-def test_all_trials_share_the_budget(work, monkeypatch):
-    lengths = []
-
-    def measured(_, setting, *args, seconds):
-        lengths.append(seconds)
-        return Trial(setting, seconds=(0.1,), available=1)
-
-    monkeypatch.setattr(module, "measure", measured)
-    for budget, each in {1e-9: 0.25, 60.0: 7.0, 1e9: 60.0}.items():
-        found = tune(work, disk=False, settings=SETTINGS[:2], seconds=budget)
-        assert [one.round for one in found.trials] == [0, 0, 1, 1, 2, 2]
-        assert lengths[-6:] == [each] * 6
-    with pytest.raises(ValueError, match="at least 3 trials, not 2"):
-        tune(work, rounds=2)
-
-
-def test_a_dozen_settings_the_default_first():
-    found = settings_to_compare(10**9, 10**9)
-    assert found[0] == gz.Prefetch()
-    assert 11 <= len(found) == len(set(found)) <= 14
-    assert {one.strategy for one in found} == {"auto", "uring", "pread", "willneed", "none"}
-    assert any(one.resident == 0.5 for one in found)
-    assert "uring" not in {one.strategy for one in settings_to_compare(0, 10**9, {"uring"})}
-
-
 # --- what is refused
 
 

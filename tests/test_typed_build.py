@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from typed_inputs import CITES, WRITES, check_files, small
 
 import graphzero as gz
-from graphzero.store.manifest import Layout, SampledBy
+from graphzero.store.manifest import Layout
 
 # --- random graphs, against the input
 
@@ -172,24 +172,6 @@ def test_rows_in_another_order_of_nodes_are_refused(tmp_path, order):
 
 
 # --- weights and times
-
-
-def test_times_of_nodes_are_those_of_the_neighbours(tmp_path):
-    year = np.array([1990, 1980, 2000, 1970])
-    for neighbors, edge_type in (("in", CITES), ("out", WRITES)):
-        arguments = small(neighbors=neighbors, time_attrs="year")
-        arguments["nodes"]["paper"]["year"] = year
-        with gz.build(tmp_path / neighbors, **arguments) as ds:
-            edges = ds[edge_type]
-            assert edges.sampled_by == SampledBy(None, "year", "node")
-            assert "year" not in edges
-            papers = ds["paper"].to_user(edges.graph.indices.astype(np.int64))
-            np.testing.assert_array_equal(edges.graph.times, year[papers])
-            other = WRITES if edge_type == CITES else CITES
-            assert (ds[other].graph.times is None) == (neighbors == "in")
-        with gz.reorder(tmp_path / neighbors, "input") as ds:
-            edges = ds[edge_type]
-            np.testing.assert_array_equal(edges.graph.times, year[edges.graph.indices])
 
 
 def test_info(tmp_path, capfd):

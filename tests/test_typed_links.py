@@ -80,23 +80,6 @@ def test_labels_lead_to_the_seed_edges(ds, kind, mode):
     assert seen == list(zip(*edges[:, ::2].tolist(), strict=True))
 
 
-def test_negatives_between_two_types_are_uniform(ds):
-    rates, _, _ = inputs()
-    missing = np.ones((USERS, FILMS), bool)
-    missing[tuple(rates)] = False
-    counts = np.zeros((USERS, FILMS))
-    for seed in range(30):
-        for batch in batches_of(ds, (RATES, rates), neg_sampling="binary", amount=4, seed=seed):
-            pairs = batch[RATES].edge_label_index[:, batch.batch_size :]
-            np.add.at(counts, tuple(part.numpy() for part in ends_of(batch, RATES, *pairs)), 1)
-    assert not counts[~missing].any()
-    assert counts[np.arange(FILMS), np.arange(FILMS)].any()  # equal ids, two nodes
-    expected = counts.sum() / missing.sum()
-    statistic = ((counts[missing] - expected) ** 2 / expected).sum()
-    freedom = missing.sum() - 1
-    assert abs(statistic - freedom) < 5 * np.sqrt(2 * freedom)
-
-
 @pytest.mark.parametrize("mode", [None, "binary", "triplet"])
 @pytest.mark.parametrize("kind", [RATES, KNOWS])
 def test_trees_of_seed_edges_have_no_later_edges(ds, kind, mode):

@@ -44,12 +44,17 @@ def major_faults():
 @pytest.mark.parametrize(
     "options",
     [
-        {},
-        {"restart": 0.3},
-        {"weighted": True},
-        {"p": 1.0, "q": 0.5},
         {"p": 0.25, "q": 4.0, "restart": 0.1, "weighted": True},
-        {"p": 4.0, "q": 0.25, "num_threads": 2},
+        *(
+            pytest.param(options, marks=pytest.mark.extended)
+            for options in (
+                {},
+                {"restart": 0.3},
+                {"weighted": True},
+                {"p": 1.0, "q": 0.5},
+                {"p": 4.0, "q": 0.25, "num_threads": 2},
+            )
+        ),
     ],
     ids=str,
 )
@@ -79,6 +84,7 @@ with gz.open(sys.argv[1]) as ds:
 """
 
 
+@pytest.mark.extended
 def test_memory_for_walkers_follows_the_file(folder, tmp_path):
     cold(folder).close()
     imports = "import numpy as np\nimport graphzero as gz"
@@ -94,38 +100,6 @@ def test_more_walks_than_step_together(folder):
         walks = ds.graph.random_walk(start, 2, p=0.5)
         ds.graph.mapping.advise("populate")
         np.testing.assert_array_equal(walks, ds.graph.random_walk(start, 2, p=0.5))
-
-
-def test_page_faults_where_nothing_is_to_be_read_ahead(folder):
-    start = np.random.default_rng(4).integers(0, 1000, 70_000)
-    found = []
-    for least in (1, 0):
-        with cold(folder) as ds:
-            before = major_faults()
-            csr = ds.graph._csr
-            walks = csr.walk(start, 4, 1.0, 1.0, 5, 1, to_user=True, ahead_from=least)
-            found.append((walks, major_faults() - before))
-    np.testing.assert_array_equal(found[0][0], found[1][0])
-    assert found[0][1] < 0.3 * found[1][1]
-
-
-def test_the_advice_of_a_mapping_is_as_before(folder):
-    with cold(folder) as ds:
-        ds.graph.mapping.advise("normal")
-        ds.graph.random_walk(np.arange(70_000), 2)
-        assert ds.graph.mapping.advice == "normal"
-
-
-def test_ids_are_translated_from_tables_that_are_not_in_memory(folder):
-    ids = np.random.default_rng(5).integers(0, NODES, 20_000)
-    with cold(folder) as ds:
-        csr = ds.graph._csr
-        before = major_faults()
-        stored = csr.to_stored(ids)
-        back = csr.to_user(np.append(stored, -1))
-        assert major_faults() - before < 500  # the tables have 4,300 pages
-        np.testing.assert_array_equal(back, np.append(ids, -1))
-        np.testing.assert_array_equal(csr.to_stored(ids), stored)  # now in memory
 
 
 def test_a_walk_loader_beyond_memory(folder):

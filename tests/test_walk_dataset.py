@@ -12,7 +12,6 @@ import torch
 from torch.utils.data import DataLoader
 
 import graphzero as gz
-from graphzero.sampling.sampler import HopReadAhead
 
 NODES, LENGTH, CONTEXT, WALKS = 60, 8, 3, 2
 WINDOWS = LENGTH - CONTEXT + 1
@@ -91,15 +90,6 @@ def test_more_threads_than_processors_draw_the_same_walks(ds, count, how):
     assert one.shape == (count, 6)
     assert np.array_equal(one[:, 0], starts)
     assert all(np.array_equal(one, other) for other in others)
-
-
-def test_mini_batches_of_large_graphs_have_the_same_walks(ds):
-    walks = gz.WalkDataset(ds, **OPTIONS)
-    positions = walks.positions(0, 0)
-    how = {"epoch": 0, "batch": 0}
-    plain, waiting = (walks.sample(positions, readahead=r, **how) for r in (None, [HopReadAhead()]))
-    assert plain.fields.keys() == waiting.fields.keys()
-    assert all(np.array_equal(plain.fields[key], waiting.fields[key]) for key in plain.fields)
 
 
 def test_negatives_are_uniform_after_the_start(ds):
