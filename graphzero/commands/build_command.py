@@ -219,7 +219,7 @@ def read_description(path: str | os.PathLike[str]) -> dict[str, Any]:
             raise ValueError(f"unknown entries {unknown}; there are {entries}")
         folder = path.absolute().parent
         return {
-            name: _opened(value, folder) if name in _FILES else _with_edge_types(value)
+            name: _with_paths(value, folder) if name in _FILES else _with_edge_types(value)
             for name, value in content.items()
         }
     except (ValueError, TypeError) as error:  # those of json, tomllib and Source too
@@ -246,17 +246,17 @@ def _with_edge_types(value: object) -> object:
     return {types[name] if len(types[name]) == 3 else name: value[name] for name in value}
 
 
-def _opened(value: object, folder: Path) -> object:
+def _with_paths(value: object, folder: Path) -> object:
     """The value with texts as paths from the folder, sources, and edge types for keys."""
     if isinstance(value, str):
         return folder / value
     if isinstance(value, list):
-        return [_opened(part, folder) for part in value]
+        return [_with_paths(part, folder) for part in value]
     if isinstance(value, dict) and "path" in value:
         from graphzero.ingest.options import Source
 
         options = {name: option for name, option in value.items() if name != "path"}
-        return Source(_opened(value["path"], folder), **options)
+        return Source(_with_paths(value["path"], folder), **options)
     if isinstance(value, dict):
-        return _with_edge_types({name: _opened(part, folder) for name, part in value.items()})
+        return _with_edge_types({name: _with_paths(part, folder) for name, part in value.items()})
     return value

@@ -225,7 +225,7 @@ class SeedLoader(DataLoader[Any]):
     seed: int
     transform: Callable[[Any], object] | None
 
-    def _read(
+    def _arguments_of(
         self, dataset: object, options: Mapping[str, object], **leading: object
     ) -> LoaderArguments:
         """The arguments of a loader, with defaults where those of its dataset are others.
@@ -567,7 +567,7 @@ class NeighborLoader(SeedLoader):
         input_nodes: object = None,
         **options: Unpack[NeighborLoaderOptions],
     ) -> None:
-        arguments = self._read(
+        arguments = self._arguments_of(
             dataset, options, num_neighbors=num_neighbors, input_nodes=input_nodes
         )
         ds = arguments.dataset
@@ -648,7 +648,7 @@ class LinkNeighborLoader(SeedLoader):
         edge_label: object = None,
         **options: Unpack[LinkNeighborLoaderOptions],
     ) -> None:
-        arguments = self._read(
+        arguments = self._arguments_of(
             dataset,
             options,
             num_neighbors=num_neighbors,

@@ -146,7 +146,7 @@ class SubgraphLoader(SeedLoader):
         sets: Iterable[object] | None = None,
         **options: Unpack[SeedLoaderOptions],
     ) -> None:
-        arguments = self._read(dataset, options, sets=sets)
+        arguments = self._arguments_of(dataset, options, sets=sets)
         if arguments.get("sets") is None:
             raise TypeError("sets is missing: an iterable of arrays of node ids")
         batching = Batching.of(arguments.values)

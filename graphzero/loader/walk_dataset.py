@@ -256,7 +256,7 @@ class WalkLoader(SeedLoader):
         seeds: object = None,
         **options: Unpack[WalkLoaderOptions],
     ) -> None:
-        arguments = self._read(dataset, options, seeds=seeds)
+        arguments = self._arguments_of(dataset, options, seeds=seeds)
         if "walk_length" not in arguments.values:
             raise TypeError("walk_length is missing: nodes of each walk, such as 20")
         # the pair has both

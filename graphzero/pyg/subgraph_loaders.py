@@ -205,7 +205,7 @@ class RandomNodeLoader(_PyGSubgraphs):
             raise TypeError("RandomNodeLoader has no batch_size: num_parts says how many parts")
         self.num_parts = as_count(num_parts, "num_parts")
         options["batch_size"] = math.ceil(data.num_nodes / self.num_parts)
-        arguments = self._read(data, options)
+        arguments = self._arguments_of(data, options)
         ds = arguments.dataset
         nodes = SingleNodes(ds, ds.num_nodes, Batching.of(arguments.values))
         self._begin(arguments, nodes)
@@ -350,7 +350,7 @@ class GraphSAINTSampler(_PyGSubgraphs):
         draws = self._draws(data, as_count(batch_size, "batch_size"))
         self.num_steps = as_count(num_steps, "num_steps")
         self.sample_coverage = as_count(sample_coverage, "sample_coverage", 0)
-        arguments = self._read(data, options)
+        arguments = self._arguments_of(data, options)
         ds, batching = arguments.dataset, Batching.of(arguments.values)
         sets = _SaintSets(ds, self.num_steps, draws, batching)
         if self.sample_coverage > 0:
