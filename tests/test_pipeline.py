@@ -66,7 +66,7 @@ class Phases:
     def read(self, items):
         self.groups.append([item.number for item in items])
 
-    def place(self, items):
+    def place(self, items, *, apart=False):
         if self.hold is not None:
             self.hold.wait(60)
         self.placed += [item.number for item in items]
@@ -139,7 +139,7 @@ def test_errors_come_where_the_mini_batch_would_have_been(lookahead, reads):
 def test_a_phase_that_raises_stopiteration_does_not_end_the_iteration_silently(phase, lookahead):
     phases = Phases()
 
-    def stop(_):
+    def stop(_, **__):
         raise StopIteration
 
     setattr(phases, phase, stop)
@@ -179,11 +179,11 @@ def test_it_is_closed_by_the_collector_in_its_own_thread():
             run_outside(self.results.close)
 
     class Collecting(Phases):
-        def place(self, items):
+        def place(self, items, *, apart=False):
             if items[0].number > 0:
                 hold.wait(60)
                 gc.collect()
-            super().place(items)
+            super().place(items, apart=apart)
 
     hold, phases = threading.Event(), Collecting()
     owner = Owner(pipeline(phases, lookahead=10))

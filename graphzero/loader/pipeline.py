@@ -1,7 +1,9 @@
 """`GroupPipeline`: mini-batches are sampled and read in groups, and placed before they are wanted.
 
-One thread samples and places, with a team of the core; another one reads, where anything is read.
-They and the loop send each other messages: nobody waits for a lock.
+One thread samples and places, each with a team of the core. Another one reads, where anything is
+read; else it places large mini-batches: sampling waits for memory, placing is bound by its
+bandwidth, and side by side both take less time. They and the loop send each other messages: nobody
+waits for a lock.
 """
 
 from __future__ import annotations
@@ -47,8 +49,11 @@ class Phases(Protocol[_T]):
     def read(self, items: Sequence[_T]) -> None:
         """Brings the rows of a group into memory; errors are those of the items."""
 
-    def place(self, items: Sequence[_T]) -> None:
-        """Puts the rows of mini-batches into arrays; errors are those of the items."""
+    def place(self, items: Sequence[_T], *, apart: bool = False) -> None:
+        """Puts the rows of mini-batches into arrays; errors are those of the items.
+
+        `apart` if `sample` may run in another thread meanwhile.
+        """
 
 
 @dataclass(frozen=True)
@@ -78,8 +83,9 @@ class Sizes:
 
 
 # Small mini-batches are placed together: a thread that is woken for each costs more than its work.
-_SMALL_BYTES = 4 << 20
+_SMALL_BYTES = 16 << 20
 _MOST_TOGETHER = 64
+_LARGE_BYTES = 8 << 20  # of a mini-batch that is placed while others are sampled
 # A call into the core is to work for so long, where batches are small.
 _SECONDS_A_CALL = 1e-3
 
@@ -89,6 +95,13 @@ class _Asked:
     """The loop wants so many more mini-batches."""
 
     count: int
+
+
+@dataclass(frozen=True)
+class _ToPlace(Generic[_T]):
+    """Mini-batches that the thread that reads is to place."""
+
+    items: list[_T]
 
 
 class _Stopped:
@@ -184,7 +197,7 @@ class _Preparer(Generic[_T]):
         self._sizes = sizes
         self._stop = stop
         self.messages: SimpleQueue[_Asked | list[_T] | _Stopped] = SimpleQueue()
-        self._to_read: SimpleQueue[list[_T] | _Stopped] = SimpleQueue()
+        self._to_read: SimpleQueue[list[_T] | _ToPlace[_T] | _Stopped] = SimpleQueue()
         self.results: SimpleQueue[_T | BaseException | _Stopped] = SimpleQueue()
         # mini-batches that may be placed before they are wanted
         self.most_ahead = sizes.lookahead if sizes.places_ahead else 0
@@ -196,6 +209,7 @@ class _Preparer(Generic[_T]):
         self._sampled: deque[_T] = deque()
         self._reading = 0
         self._read: deque[_T] = deque()
+        self._are_large = False  # mini-batches, so that they are placed apart
 
     def prepare(self, number: int) -> _T:
         """A mini-batch, in this thread."""
@@ -294,12 +308,16 @@ class _Preparer(Generic[_T]):
 
     def _place(self, wanted: int) -> None:
         items = [self._read.popleft() for _ in range(min(wanted, len(self._read)))]
+        self._placed += len(items)
+        if self._are_large:
+            self._to_read.put(_ToPlace(items))
+            return
         self._phases.place(items)
         if self._sizes.places_ahead and not self._sizes.reads:
             largest = max(item.num_bytes for item in items)
             small = min(_SMALL_BYTES // max(1, largest), _MOST_TOGETHER)
             self.most_ahead = max(self._sizes.lookahead, small)
-        self._placed += len(items)
+            self._are_large = largest >= _LARGE_BYTES
         for item in items:
             self.results.put(item)
 
@@ -307,11 +325,18 @@ class _Preparer(Generic[_T]):
 
     def run_reads(self) -> None:
         """Until it is stopped."""
-        while isinstance(group := self._to_read.get(), list):
-            try:
-                self._phases.read(group)
-            except BaseException as error:
-                self.results.put(error)
-                return
-            self.messages.put(group)
-            del group
+        try:
+            while not isinstance(work := self._to_read.get(), _Stopped):
+                if isinstance(work, _ToPlace):
+                    self._place_apart(work.items)
+                else:
+                    self._phases.read(work)
+                    self.messages.put(work)
+                del work
+        except BaseException as error:
+            self.results.put(error)
+
+    def _place_apart(self, items: list[_T]) -> None:
+        self._phases.place(items, apart=True)
+        for item in items:
+            self.results.put(item)

@@ -172,6 +172,7 @@ class Preparation:
         self._epoch = epoch
         self._order = batches.epoch_order(epoch)
         self._team = _core.Team(self.threads)
+        self._second_team: _core.Team | None = None  # for placing while others are sampled
         self._sampler = batches.group_sampler()
         self._helpers = WorkerThreads(self.threads, "graphzero-sample")
 
@@ -286,25 +287,28 @@ class Preparation:
             item.pages_missed += count
             item.disk += seconds * count / max(1, sum(pages))
 
-    def place(self, items: Sequence[Preparing]) -> None:
-        """Puts the rows of mini-batches into arrays."""
+    def place(self, items: Sequence[Preparing], *, apart: bool = False) -> None:
+        """Puts the rows of mini-batches into arrays; `apart` beside the team that samples."""
         sound = [item for item in items if item.error is None]
+        if apart and self._second_team is None:
+            self._second_team = _core.Team(self.threads)
+        team = self._second_team if apart else None
         try:
-            self._place(sound)
+            self._place(sound, self._team if team is None else team)
         except Exception as error:
             if len(sound) == 1:
                 sound[0].error = error.with_traceback(None)
                 return
             for item in sound:
-                self.place([item])
+                self.place([item], apart=apart)
 
-    def _place(self, items: Sequence[Preparing]) -> None:
+    def _place(self, items: Sequence[Preparing], team: _core.Team) -> None:
         rows, fills = self._session.rows, _core.Fills(len(items))
         placed = [
             {name: rows.add(name, of_item, fills, i) for name, of_item in item.fetched.items()}
             for i, item in enumerate(items)
         ]
-        spent = fills.run(self._team, self.stop).tolist()
+        spent = fills.run(team, self.stop).tolist()
         finished = time.perf_counter()
         for item, arrays, (worked, waited) in zip(items, placed, spent, strict=True):
             assert item.batch is not None
