@@ -161,7 +161,7 @@ cdef class Fills:
         cdef Mapping mapping
         spent = np.zeros((self.num_batches, 2))
         cdef double[:, ::1] view = spent
-        files = list({mapping for mapping in self.mappings if mapping is not None})
+        files = list(set(self.mappings) - {None})
         try:
             for mapping in files:
                 mapping.acquire_whole()

@@ -346,7 +346,8 @@ cdef class GroupSampler:
             trees = empty(space.count, np.int64)
             fills.copy(batch, space.trees, space.count * 8, trees)
             sampled.trees.append(trees)
-        sampled.num_sampled_nodes.append([space.hop_nodes[h] for h in range(self.plan.num_hops + 1)])
+        num_counts = self.plan.num_hops + 1
+        sampled.num_sampled_nodes.append([space.hop_nodes[h] for h in range(num_counts)])
         return 0
 
     cdef int _add_edges(self, Sampled sampled, const gz_edge_list *edges, int64_t number, set cold,
