@@ -462,7 +462,12 @@ cdef extern from "graphzero/group.h" nogil:
         bool_t is_sampled
         gz_error err
         gz_spent spent
-    void gz_group_sample(gz_team *team, gz_group_batch *batches, int64_t count, const int *stop)
+    ctypedef struct gz_stop:
+        pass
+    void gz_stop_init(gz_stop *stop)
+    void gz_stop_set(gz_stop *stop)
+    bool_t gz_is_stopped(gz_stop *stop)
+    void gz_group_sample(gz_team *team, gz_group_batch *batches, int64_t count, gz_stop *stop)
     ctypedef enum gz_fill_kind:
         GZ_FILL_COPY
         GZ_FILL_TRANSLATE
@@ -487,7 +492,7 @@ cdef extern from "graphzero/group.h" nogil:
         int64_t end
         gz_spent spent
     void gz_group_fill(gz_team *team, gz_fill *fills, gz_fill_part *parts, int64_t count,
-                       const int *stop)
+                       gz_stop *stop)
 
 
 cdef extern from "graphzero/fork.h" nogil:

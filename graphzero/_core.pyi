@@ -126,6 +126,7 @@ class Mapping:
         only_count: bool = False,
     ) -> tuple[int, int, int]: ...
 
+@disjoint_base
 class IdTable:
     def translate(self, places: _Int64s, num_threads: int = 1) -> _Int64s: ...
 

@@ -34,7 +34,7 @@ gz_spent gz_spent_since(const gz_moment *begin, bool has_read)
 
 typedef struct sampling {
     gz_group_batch *batches;
-    const volatile int *stop;
+    gz_stop *stop;
 } sampling;
 
 static void sample(void *context, int64_t item, int thread)
@@ -42,7 +42,7 @@ static void sample(void *context, int64_t item, int thread)
     const sampling *of = context;
     gz_group_batch *batch = &of->batches[item];
     (void)thread;
-    batch->is_sampled = !*of->stop;
+    batch->is_sampled = !gz_is_stopped(of->stop);
     if (!batch->is_sampled)
         return;
     gz_moment begin = gz_now();
@@ -50,8 +50,7 @@ static void sample(void *context, int64_t item, int thread)
     batch->spent = gz_spent_since(&begin, batch->batch->willneed.missing > 0);
 }
 
-void gz_group_sample(gz_team *team, gz_group_batch *batches, int64_t count,
-                     const volatile int *stop)
+void gz_group_sample(gz_team *team, gz_group_batch *batches, int64_t count, gz_stop *stop)
 {
     sampling of = {batches, stop};
     gz_team_run(team, count, sample, &of);
@@ -60,7 +59,7 @@ void gz_group_sample(gz_team *team, gz_group_batch *batches, int64_t count,
 typedef struct filling {
     gz_fill *fills;
     gz_fill_part *parts;
-    const volatile int *stop;
+    gz_stop *stop;
 } filling;
 
 static void fill(gz_fill *of)
@@ -88,7 +87,7 @@ static void fill_part(void *context, int64_t item, int thread)
     gz_fill_part *part = &of->parts[item];
     (void)thread;
     part->spent = (gz_spent){0, 0};
-    if (*of->stop)
+    if (gz_is_stopped(of->stop))
         return;
     gz_moment begin = gz_now();
     for (int64_t i = part->first; i < part->end; i++)
@@ -96,8 +95,7 @@ static void fill_part(void *context, int64_t item, int thread)
     part->spent = gz_spent_since(&begin, false);
 }
 
-void gz_group_fill(gz_team *team, gz_fill *fills, gz_fill_part *parts, int64_t count,
-                   const volatile int *stop)
+void gz_group_fill(gz_team *team, gz_fill *fills, gz_fill_part *parts, int64_t count, gz_stop *stop)
 {
     filling of = {fills, parts, stop};
     gz_team_run(team, count, fill_part, &of);

@@ -1,7 +1,7 @@
 """The sizes that the house is to keep: ``python -m tests.sizes`` prints them beside their limits.
 
 Lines are code lines as pygount counts them: without comments, docstrings and blank lines. Recorded
-data does not count. A limit is 2 % above what was there when it was set. A change that needs more
+data does not count. A limit is at most 2 % above what was there when it was set. A change that needs more
 takes something away, or is of an issue that says by how much the limit may rise.
 """
 
@@ -48,11 +48,11 @@ def sizes() -> list[Size]:
     ]
     words = sum(len(page.read_text().split()) for page in [*pages, *_files("docs", ".md")])
     return [
-        Size("Python in graphzero/", code_lines(_files("graphzero", ".py")), 21_900),
-        Size("Cython and C", code_lines(compiled), 7_800),
-        Size("tests/", code_lines(_files("tests", ".py", ".c", ".h")), 24_400),
-        Size("benchmarks/", code_lines(_files("benchmarks", ".py")), 3_560),
-        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 33_300),
+        Size("Python in graphzero/", code_lines(_files("graphzero", ".py")), 22_100),
+        Size("Cython and C", code_lines(compiled), 7_880),
+        Size("tests/", code_lines(_files("tests", ".py", ".c", ".h")), 23_750),
+        Size("benchmarks/", code_lines(_files("benchmarks", ".py")), 3_550),
+        Size("words of README, ARCHITECTURE, CHANGELOG, CONTRIBUTING and docs/", words, 33_000),
     ]
 
 

@@ -159,6 +159,27 @@ def test_whoever_waits_is_told_that_threads_were_closed():
             consuming.result(60)
 
 
+@pytest.mark.parametrize("num_bytes", [100, 1 << 30])
+def test_what_was_not_filled_is_not_handed_out(num_bytes):
+    """Once it is stopped, the core leaves arrays as they are."""
+
+    class Stopping(Phases):
+        def place(self, items, *, apart=False):
+            super().place(items)
+            if items[-1].number > 3:
+                stop.set()
+
+    stop, phases = _core.Stop(), Stopping(reads=False, num_bytes=num_bytes)
+    results = GroupPipeline(phases, range(COUNT), Sizes(lookahead=1), stop)
+    with ThreadPoolExecutor(1) as pool:
+        consuming = pool.submit(lambda: [item.number for item in results])
+        wait_until(lambda: stop)
+        time.sleep(0.05)
+        results._threads.stop()
+        with pytest.raises(RuntimeError, match="have ended"):
+            consuming.result(60)
+
+
 def test_ctrl_c_while_waiting_leaves_all_closed():
     hold = threading.Event()
     results = pipeline(Phases(hold=hold), lookahead=4)

@@ -167,7 +167,7 @@ cdef class Fills:
                 mapping.acquire_whole()
                 acquired += 1
             with nogil:
-                gz_group_fill(team.c, self.fills, self.parts, self.num_parts, &stop.is_set)
+                gz_group_fill(team.c, self.fills, self.parts, self.num_parts, &stop.c)
         finally:
             for mapping in files[:acquired]:
                 mapping.release()

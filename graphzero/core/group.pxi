@@ -254,7 +254,7 @@ cdef class GroupSampler:
                 edge_type.csr.mapping.acquire_whole()
                 acquired += 1
             with nogil:
-                gz_group_sample(team.c, batches, n, &stop.is_set)
+                gz_group_sample(team.c, batches, n, &stop.c)
         finally:
             for edge_type in self.plan.edge_types[:acquired]:
                 edge_type.csr.mapping.release()
@@ -274,7 +274,7 @@ cdef class GroupSampler:
                 (<Sampled> results[i]).seconds += spent[i, 0]
                 (<Sampled> results[i]).disk_seconds += spent[i, 1]
                 self._translate(results[i], cold)
-        return [] if stop.is_set else results
+        return [] if stop else results
 
     cdef set _cold_tables(self, const gz_group_batch *batches, int64_t count):
         """Those that are not in memory: they are read ahead, in their own order, by one thread."""

@@ -27,13 +27,16 @@ cdef class Team:
 
 cdef class Stop:
     """A flag. Once it is set, calls that have it end after the items that they are at."""
-    cdef int is_set
+    cdef gz_stop c
+
+    def __cinit__(self):
+        gz_stop_init(&self.c)
 
     def set(self):
-        self.is_set = 1
+        gz_stop_set(&self.c)
 
     def __bool__(self):
-        return self.is_set != 0
+        return gz_is_stopped(&self.c)
 
 
 cdef class Clock:

@@ -170,11 +170,7 @@ class GroupPipeline(Iterator[_T], Generic[_T]):
         # what was begun by the process that forked this one will never be done here
         result = results.get() if self._threads.is_open else _Stopped()
         if isinstance(result, _Stopped):
-            raise RuntimeError(
-                "the threads that prepare mini-batches have ended: the iteration was closed by "
-                "another thread, the program is about to end, or this process was forked during "
-                "the iteration"
-            )
+            raise _ended()
         if isinstance(result, BaseException):
             raise result
         return result
@@ -184,6 +180,13 @@ class GroupPipeline(Iterator[_T], Generic[_T]):
         self._is_closed = True
         self._threads.close()
         self._preparer.forget()
+
+
+def _ended() -> RuntimeError:
+    return RuntimeError(
+        "the threads that prepare mini-batches have ended: the iteration was closed by another "
+        "thread, the program is about to end, or this process was forked during the iteration"
+    )
 
 
 class _Preparer(Generic[_T]):
@@ -213,10 +216,11 @@ class _Preparer(Generic[_T]):
 
     def prepare(self, number: int) -> _T:
         """A mini-batch, in this thread."""
-        items = self._phases.sample([number])
-        self._phases.read(items)
-        self._phases.place(items)
-        return items[0]
+        for item in self._phases.sample([number]):
+            self._phases.read([item])
+            self._phases.place([item])
+            return item
+        raise _ended()
 
     def stop(self) -> None:
         """Wakes whoever waits, and has calls end soon."""
@@ -318,6 +322,11 @@ class _Preparer(Generic[_T]):
             small = min(_SMALL_BYTES // max(1, largest), _MOST_TOGETHER)
             self.most_ahead = max(self._sizes.lookahead, small)
             self._are_large = largest >= _LARGE_BYTES
+        self._hand_out(items)
+
+    def _hand_out(self, items: Sequence[_T]) -> None:
+        if self._stop:  # meanwhile: their arrays may not be filled
+            return
         for item in items:
             self.results.put(item)
 
@@ -328,15 +337,11 @@ class _Preparer(Generic[_T]):
         try:
             while not isinstance(work := self._to_read.get(), _Stopped):
                 if isinstance(work, _ToPlace):
-                    self._place_apart(work.items)
+                    self._phases.place(work.items, apart=True)
+                    self._hand_out(work.items)
                 else:
                     self._phases.read(work)
                     self.messages.put(work)
                 del work
         except BaseException as error:
             self.results.put(error)
-
-    def _place_apart(self, items: list[_T]) -> None:
-        self._phases.place(items, apart=True)
-        for item in items:
-            self.results.put(item)

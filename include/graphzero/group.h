@@ -3,6 +3,7 @@
 #ifndef GRAPHZERO_GROUP_H
 #define GRAPHZERO_GROUP_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -30,6 +31,15 @@ gz_moment gz_now(void);
  * without has_read, page faults say whether it has. */
 gz_spent gz_spent_since(const gz_moment *begin, bool has_read);
 
+/* Ends calls between two items: set by one thread, and looked at by others. */
+typedef struct gz_stop {
+    atomic_bool is_set;
+} gz_stop;
+
+static inline void gz_stop_init(gz_stop *stop) { atomic_init(&stop->is_set, false); }
+static inline void gz_stop_set(gz_stop *stop) { atomic_store(&stop->is_set, true); }
+static inline bool gz_is_stopped(gz_stop *stop) { return atomic_load(&stop->is_set); }
+
 /* One mini-batch to sample. */
 typedef struct gz_group_batch {
     gz_batch *batch;
@@ -41,9 +51,8 @@ typedef struct gz_group_batch {
     gz_spent spent;
 } gz_group_batch;
 
-/* Samples each of them in one thread. Once *stop is not 0, no further one is begun. */
-void gz_group_sample(gz_team *team, gz_group_batch *batches, int64_t count,
-                     const volatile int *stop);
+/* Samples each of them in one thread. Once it is stopped, no further one is begun. */
+void gz_group_sample(gz_team *team, gz_group_batch *batches, int64_t count, gz_stop *stop);
 
 typedef enum gz_fill_kind {
     GZ_FILL_COPY,      /* bytes [begin, end) of from */
@@ -76,6 +85,6 @@ typedef struct gz_fill_part {
 
 /* Fills the arrays of all parts; where the group is stopped, some stay as they are. */
 void gz_group_fill(gz_team *team, gz_fill *fills, gz_fill_part *parts, int64_t count,
-                   const volatile int *stop);
+                   gz_stop *stop);
 
 #endif
