@@ -1,8 +1,8 @@
 """The sizes that the house is to keep: ``python -m tests.sizes`` prints them beside their limits.
 
 Lines are code lines as pygount counts them: without comments, docstrings and blank lines. Recorded
-data does not count. A limit is at most 2 % above what was there when it was set. A change that needs more
-takes something away, or is of an issue that says by how much the limit may rise.
+data does not count. A limit is at most 2 % above what was there when it was set. A change that
+needs more takes something away, or is of an issue that says by how much the limit may rise.
 """
 
 from __future__ import annotations
