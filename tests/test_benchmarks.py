@@ -61,7 +61,7 @@ def test_build(tmp_path, capsys):
 def test_sampling(tmp_path):
     words = f"{TINY} --starts 200 --batch-size 8 --batches 2 --peers , --threads 1"
     found = run_tiny(sampling.main, words, tmp_path)
-    assert len(found["results"]) == 7
+    assert len(found["results"]) == 11
     assert all(one["rates"]["graphzero"]["median"] > 0 for one in found["results"])
 
 

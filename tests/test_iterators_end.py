@@ -183,10 +183,10 @@ def test_ten_thousand_iterators_leave_nothing(folder, strategy, monkeypatch, eag
 class Interrupted(gz.NeighborDataset):
     """Is interrupted by a signal while it samples its third mini-batch."""
 
-    def sample(self, positions, **how):
-        if how["batch"] == 2:
+    def seeds_at(self, positions, *, epoch, batch):
+        if batch == 2:
             signal.raise_signal(signal.SIGUSR1)
-        return super().sample(positions, **how)
+        return super().seeds_at(positions, epoch=epoch, batch=batch)
 
 
 @pytest.mark.parametrize("lookahead", [0, 1])

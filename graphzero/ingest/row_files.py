@@ -298,14 +298,17 @@ def write_rows(
 
 # Attributes of edges
 
+_BYTES_OF_AN_ENTRY = 64  # while positions and entries are read, as numbers of several widths
+
 
 def _entries_by_edge(graph: StoredGraph, folder: Path, memory: int) -> tuple[Array, Array]:
     """The positions of edges in the edge list, ascending, and an entry in the lists for each."""
     count = graph.header.width
     dtypes = np.dtype(np.uint64), id_dtype(max(1, count))
     columns = [TempColumn(folder, dtype, memory // 8) for dtype in dtypes]
-    for begin in range(0, count, _CHUNK):
-        end = min(begin + _CHUNK, count)
+    chunk = max(1, min(_CHUNK, memory // _BYTES_OF_AN_ENTRY))
+    for begin in range(0, count, chunk):
+        end = min(begin + chunk, count)
         columns[0].append(graph.edge_ids(begin, end))
         columns[1].append(np.arange(begin, end))
     edge_ids, entries = sorted_columns(folder, columns, memory)
@@ -367,7 +370,7 @@ def write_edge_rows(
         else:
             earlier = open_stored_graph(stored_as)
             num_rows = earlier.header.width
-            numbers, entries = _entries_by_stored(earlier, graph, folder, memory // 4)
+            numbers, entries = _entries_by_stored(earlier, graph, folder, memory // 8)
         placed = low = 0
         with options.progress.phase(f"reading {path.stem}", num_rows) as advance:
             for _, part in _pieces(rows, max_rows, advance):

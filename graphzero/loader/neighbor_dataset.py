@@ -162,6 +162,8 @@ class NeighborDataset(SeedDataset):
         """Stored ids."""
         if self._stored_seeds is not None:
             return {self.input_type: self._stored_seeds[positions]}
+        for edges in self.dataset.edges.values():
+            edges.graph.mapping.check_size()  # tables of ids are read before the core checks
         nodes = self.dataset.nodes[self.input_type]
         return {self.input_type: nodes.to_stored(self.seeds[positions])}
 

@@ -69,8 +69,9 @@ class Sizes:
     threads : int
         That sample and place.
     reads : bool
-        Whether rows are read past the page cache. Otherwise more small ones than `lookahead` are
-        placed.
+        Whether rows are read past the page cache.
+    fits : bool
+        Whether the dataset fits in memory: then more small ones than `lookahead` are prepared.
     places_ahead : bool
         False: they are placed when they are wanted, in the memory of the one before.
     """
@@ -79,6 +80,7 @@ class Sizes:
     group: int = 1
     threads: int = 1
     reads: bool = False
+    fits: bool = True
     places_ahead: bool = True
 
 
@@ -294,6 +296,8 @@ class _Preparer(Generic[_T]):
     def _most_a_call(self, items: Sequence[_T]) -> int:
         """Enough mini-batches for all threads, and for a call that is worth its while."""
         threads = self._sizes.threads
+        if not self._sizes.fits:
+            return threads
         seconds = sum(item.seconds for item in items) / max(1, len(items)) / threads
         enough = int(_SECONDS_A_CALL / seconds) if seconds > 0 else threads
         return max(threads, min(enough, _MOST_TOGETHER))
@@ -317,7 +321,7 @@ class _Preparer(Generic[_T]):
             self._to_read.put(_ToPlace(items))
             return
         self._phases.place(items)
-        if self._sizes.places_ahead and not self._sizes.reads:
+        if self._sizes.places_ahead and self._sizes.fits and not self._sizes.reads:
             largest = max(item.num_bytes for item in items)
             small = min(_SMALL_BYTES // max(1, largest), _MOST_TOGETHER)
             self.most_ahead = max(self._sizes.lookahead, small)

@@ -342,6 +342,7 @@ def prepare_batches(
             group=session.plan.group,
             threads=phases.threads,
             reads=session.rows.reads_past_page_cache,
+            fits=not session.plan.is_larger,
             places_ahead=session.plan.places_ahead or not session.plan.is_larger,
         )
         prepared = session.enter(GroupPipeline(phases, numbers, sizes, phases.stop))
