@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
+import time
 from contextlib import contextmanager
 
 NOBODY = 65534
@@ -60,3 +62,16 @@ def become_nobody():
 def as_nobody(call):
     """The same in a child that is another user; needs root."""
     return in_child(lambda: become_nobody() or call())
+
+
+def alive():
+    """Threads of graphzero in this process."""
+    return [t for t in threading.enumerate() if t.name.startswith("graphzero")]
+
+
+def wait_until(condition):
+    """Until it is true, for a minute at most."""
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, "it never came to that"
+        time.sleep(0.002)

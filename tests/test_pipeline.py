@@ -10,6 +10,7 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from others import alive, wait_until
 
 from graphzero import _core
 from graphzero.loader.pipeline import GroupPipeline, Sizes
@@ -21,17 +22,6 @@ pytestmark = [
     pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning"),
 ]
 COUNT = 60
-
-
-def alive():
-    return [t for t in threading.enumerate() if t.name.startswith("graphzero")]
-
-
-def wait_until(condition):
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "it never came to that"
-        time.sleep(0.002)
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ import time
 
 import others
 import pytest
+from others import alive, wait_until
 
 from graphzero.sampling.threads import WorkerThreads
 
@@ -15,17 +16,6 @@ pytestmark = [
     pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning"),
 ]
-
-
-def alive():
-    return [t for t in threading.enumerate() if t.name.startswith("graphzero")]
-
-
-def wait_until(condition):
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "it never came to that"
-        time.sleep(0.002)
 
 
 @pytest.fixture(autouse=True)
