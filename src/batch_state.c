@@ -1,9 +1,8 @@
 #include "graphzero/batch_state.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "graphzero/bounds.h"
+#include "graphzero/growable.h"
 
 void gz_batch_init(gz_batch *batch)
 {
@@ -17,11 +16,11 @@ void gz_batch_free(gz_batch *batch)
         gz_nodes_free(&batch->spaces[i]);
     for (int i = 0; i < batch->num_edge_lists; i++)
         gz_edges_free(&batch->edges[i]);
-    free(batch->spaces);
-    free(batch->edges);
-    free(batch->offsets);
-    free(batch->lists);
-    free(batch->picks);
+    gz_free_array(batch->spaces);
+    gz_free_array(batch->edges);
+    gz_free_array(batch->offsets);
+    gz_free_array(batch->lists);
+    gz_free_array(batch->picks);
     gz_batch_init(batch);
 }
 

@@ -3,8 +3,6 @@
 
 #include "graphzero/bounds.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 /* What is smaller is left to the allocator, without a system call. */
@@ -34,14 +32,4 @@ bool gz_fits_memory(int64_t count, uint64_t bytes_each)
         return true;
     return (uint64_t)count <= SIZE_MAX / bytes_each &&
            (uint64_t)count <= gz_machine_bytes() / bytes_each;
-}
-
-void *gz_grown(void *array, int64_t capacity, size_t element, const char *what, gz_error *err)
-{
-    void *larger = NULL;
-    if ((uint64_t)capacity < SIZE_MAX / element)
-        larger = realloc(array, (size_t)capacity * element);
-    if (larger == NULL)
-        gz_fail(err, GZ_E_NOMEM, 0, 0, "no memory for %" PRId64 " %s", capacity, what);
-    return larger;
 }

@@ -1,18 +1,18 @@
 #include "graphzero/edge_list.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "graphzero/bounds.h"
+#include "graphzero/growable.h"
 
 void gz_edges_init(gz_edge_list *edges) { memset(edges, 0, sizeof *edges); }
 
 void gz_edges_free(gz_edge_list *edges)
 {
-    free(edges->sources);
-    free(edges->targets);
-    free(edges->positions);
+    gz_free_array(edges->sources);
+    gz_free_array(edges->targets);
+    gz_free_array(edges->positions);
     gz_edges_init(edges);
 }
 

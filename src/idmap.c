@@ -1,10 +1,9 @@
 #include "graphzero/idmap.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "graphzero/cache_hint.h"
+#include "graphzero/growable.h"
 #include "graphzero/rng.h"
 
 enum { HINT_DISTANCE = 16, FEWEST_SLOTS = 64 };
@@ -17,8 +16,8 @@ void gz_idmap_init(gz_idmap *map)
 
 void gz_idmap_free(gz_idmap *map)
 {
-    free(map->slots);
-    free(map->nodes);
+    gz_free_array(map->slots);
+    gz_free_array(map->nodes);
     gz_idmap_init(map);
 }
 
@@ -61,11 +60,10 @@ static void append(gz_idmap *map, gz_slot *slot, int64_t id)
 
 static gz_code grow_slots(gz_idmap *map, uint64_t num_slots, gz_error *err)
 {
-    gz_slot *slots = calloc(num_slots, sizeof *slots);
+    gz_slot *slots = gz_zeroed((int64_t)num_slots, sizeof *slots, "local ids of nodes", err);
     if (slots == NULL)
-        return gz_fail(err, GZ_E_NOMEM, 0, 0, "no memory to relabel %" PRIu64 " nodes",
-                       num_slots / 2);
-    free(map->slots);
+        return err->code;
+    gz_free_array(map->slots);
     map->slots = slots;
     map->mask = num_slots - 1;
     map->base = 1;
@@ -84,9 +82,9 @@ gz_code gz_idmap_reserve(gz_idmap *map, uint64_t count, gz_error *err)
     if (count > (uint64_t)map->capacity) {
         uint64_t capacity =
             count < 2 * (uint64_t)map->capacity ? 2 * (uint64_t)map->capacity : count;
-        int64_t *nodes = realloc(map->nodes, capacity * sizeof *nodes);
+        int64_t *nodes = gz_grown(map->nodes, (int64_t)capacity, sizeof *nodes, "nodes", err);
         if (nodes == NULL)
-            return gz_fail(err, GZ_E_NOMEM, 0, 0, "no memory for %" PRIu64 " nodes", capacity);
+            return err->code;
         map->nodes = nodes;
         map->capacity = (int64_t)capacity;
     }

@@ -1,10 +1,9 @@
 #include "graphzero/node_space.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "graphzero/bounds.h"
+#include "graphzero/growable.h"
 
 void gz_nodes_init(gz_node_space *space)
 {
@@ -15,8 +14,8 @@ void gz_nodes_init(gz_node_space *space)
 void gz_nodes_free(gz_node_space *space)
 {
     gz_idmap_free(&space->map);
-    free(space->trees);
-    free(space->of_trees);
+    gz_free_array(space->trees);
+    gz_free_array(space->of_trees);
     gz_nodes_init(space);
 }
 

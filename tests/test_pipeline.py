@@ -39,9 +39,13 @@ class Item:
 class Phases:
     """Records what is done with which mini-batches; `hold` delays the placing."""
 
-    def __init__(self, *, reads=True, fails=(), num_bytes=1 << 30, hold=None):
+    def __init__(self, *, reads=True, fails=(), num_bytes=1 << 30, hold=None, group=1):
         self.reads, self.fails, self.num_bytes, self.hold = reads, fails, num_bytes, hold
         self.sampled, self.groups, self.placed = [], [], []
+        self.group = group
+
+    def most_in_group(self):
+        return self.group
 
     def sample(self, numbers):
         self.sampled += numbers
@@ -70,8 +74,8 @@ def pipeline(phases, **sizes):
 @pytest.mark.parametrize("group", [1, 3, 8])
 @pytest.mark.parametrize("lookahead", [0, 1, 5, 100])
 def test_all_come_in_order_through_all_phases(reads, group, lookahead):
-    phases = Phases(reads=reads)
-    items = list(pipeline(phases, lookahead=lookahead, group=group, threads=2))
+    phases = Phases(reads=reads, group=group)
+    items = list(pipeline(phases, lookahead=lookahead, threads=2))
     assert [item.number for item in items] == list(range(COUNT))
     assert phases.sampled == phases.placed == list(range(COUNT))
     assert [number for group in phases.groups for number in group] == list(range(COUNT))
@@ -79,19 +83,43 @@ def test_all_come_in_order_through_all_phases(reads, group, lookahead):
 
 def test_groups_grow():
     """So that the first mini-batch comes as soon as it would alone."""
-    phases = Phases()
-    list(pipeline(phases, lookahead=1, group=8))
+    phases = Phases(group=8)
+    list(pipeline(phases, lookahead=1))
     sizes = [len(group) for group in phases.groups]
     assert sizes[:4] == [1, 2, 4, 8]
     assert max(sizes) == 8
+
+
+def test_groups_follow_the_memory_that_there_is():
+    phases = Phases(group=8)
+    results = pipeline(phases, lookahead=1)
+    for _ in range(20):
+        next(results)
+    phases.group = 2
+    decided = len(phases.groups) + 1  # the next one had its size before
+    assert len(list(results)) == COUNT - 20
+    sizes = [len(group) for group in phases.groups]
+    assert 8 in sizes[:decided]
+    assert max(sizes[decided + 1 :]) == 2
+
+
+@pytest.mark.parametrize("lookahead", [1, 4])
+def test_without_memory_only_what_is_wanted_is_read(lookahead):
+    phases = Phases(group=0)
+    results = pipeline(phases, lookahead=lookahead)
+    for taken in range(1, COUNT + 1):
+        assert next(results).number == taken - 1
+        time.sleep(0.001)
+        assert sum(map(len, phases.groups)) == len(phases.placed) == taken
+    results.close()
 
 
 @pytest.mark.parametrize("places_ahead", [True, False])
 @pytest.mark.parametrize("lookahead", [1, 4])
 @pytest.mark.parametrize("group", [1, 8])
 def test_no_more_is_alive_than_memory_was_counted_for(places_ahead, lookahead, group):
-    phases = Phases()
-    results = pipeline(phases, lookahead=lookahead, group=group, places_ahead=places_ahead)
+    phases = Phases(group=group)
+    results = pipeline(phases, lookahead=lookahead, places_ahead=places_ahead)
     for taken in range(1, 40):
         next(results)
         time.sleep(0.002)
@@ -116,7 +144,8 @@ def test_large_ones_are_placed_one_by_one_and_small_ones_together():
 @pytest.mark.parametrize("lookahead", [0, 1, 4])
 @pytest.mark.parametrize("reads", [False, True])
 def test_errors_come_where_the_mini_batch_would_have_been(lookahead, reads):
-    results = pipeline(Phases(reads=reads, fails=[3, 5]), lookahead=lookahead, group=4, threads=2)
+    phases = Phases(reads=reads, fails=[3, 5], group=4)
+    results = pipeline(phases, lookahead=lookahead, threads=2)
     assert [next(results).number for _ in range(3)] == [0, 1, 2]
     with pytest.raises(KeyError, match="3"):
         next(results)

@@ -48,6 +48,11 @@ cdef class Fetched:
     def num_rows(self):
         return self.rows.shape[0]
 
+    @property
+    def num_bytes(self):
+        """Memory of the rows that were read."""
+        return self.count * (self.row_bytes + PICK_BYTES)
+
     def split(self, counts):
         """The rows of each mini-batch of a group, of so many rows, in order.
 

@@ -276,6 +276,10 @@ cdef class GroupSampler:
                 self._translate(results[i], cold)
         return [] if stop else results
 
+    def release(self):
+        """Gives the working memory back until the next call."""
+        self.workspaces = []
+
     cdef set _cold_tables(self, const gz_group_batch *batches, int64_t count):
         """Those that are not in memory: they are read ahead, in their own order, by one thread."""
         cdef int64_t ids = 0, i, j

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections import deque
 from collections.abc import Mapping
 from mmap import PAGESIZE
 from pathlib import Path
@@ -20,6 +21,7 @@ from graphzero.units import format_bytes
 
 UNKNOWN = 1 << 62
 _SETTLED = 4  # batches, after which a model has taken about all the memory that it ever takes
+_RECENT = 16  # readings, in which a loop has trained on several mini-batches
 _SLACK = 0.05  # of what was available at the worst moment
 _STATM = "/proc/self/statm"
 
@@ -42,6 +44,7 @@ class MemoryWatch:
         self.least_available = UNKNOWN
         self.batches = 0
         self._peak = 0
+        self._recent: deque[int] = deque(maxlen=_RECENT)
 
     @property
     def is_settled(self) -> bool:
@@ -53,6 +56,11 @@ class MemoryWatch:
         """Bytes for files: what was available, less a safety margin."""
         return int((1 - _SLACK) * self.least_available)
 
+    @property
+    def recently_available(self) -> int:
+        """The least of the last readings, in which a model had all its memory; or what is now."""
+        return min(self._recent, default=UNKNOWN)
+
     def sample_process(self) -> None:
         """Reads the process's own memory; some microseconds."""
         self._peak = max(self._peak, _anonymous_bytes())
@@ -61,7 +69,9 @@ class MemoryWatch:
         """Reads what is available, and subtracts the peak since the last reading."""
         self.sample_process()
         beyond = self._peak - _anonymous_bytes()
-        self.least_available = min(self.least_available, available_memory() - beyond)
+        available = available_memory() - beyond
+        self._recent.append(available)
+        self.least_available = min(self.least_available, available)
         self._peak = 0
 
 

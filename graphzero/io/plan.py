@@ -194,7 +194,12 @@ def with_batches(
 
 def batch_bytes(size: BatchSize) -> int:
     """Memory of a mini-batch: rows, edges with their positions, ids."""
-    return _rows_bytes(size) + size.nodes * 16 + size.edges * 32
+    return _rows_bytes(size) + structure_bytes(size.nodes, size.edges)
+
+
+def structure_bytes(nodes: int, edges: int) -> int:
+    """Memory of the edges of a mini-batch, with their positions, and of its ids."""
+    return nodes * 16 + edges * 32
 
 
 def _rows_bytes(size: BatchSize) -> int:

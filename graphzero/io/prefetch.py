@@ -332,3 +332,8 @@ def unavailable_strategies() -> dict[str, str]:
 def pages_read(fetched: Fetched) -> int:
     """Pages of rows, without gaps, that were read; 0 where the kernel reads, which does not say."""
     return 0 if isinstance(fetched, np.ndarray) else fetched.counts[0]
+
+
+def bytes_read(fetched: Fetched) -> int:
+    """Memory of the rows that were read; 0 where the kernel reads."""
+    return 0 if isinstance(fetched, np.ndarray) else fetched.num_bytes

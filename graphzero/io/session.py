@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -324,6 +325,7 @@ class Closable(Protocol):
 
 
 _Part = TypeVar("_Part", bound=Closable)
+_SECONDS_BETWEEN_LOOKS = 0.01  # at the memory that is available
 _PROMISED = 0.95  # of a resident prefix; less in memory is worth saying
 
 
@@ -367,6 +369,8 @@ class Session:
     ) -> None:
         self._process = os.getpid()
         self._watch = MemoryWatch()
+        self._is_first = LEARNT_MEMORY.available_before(loop) is None
+        self._available, self._next_look = 0, 0.0
         with ExitStack() as stack:
             self.topology = TopologyIO(topology, prefetch, plan)
             self.rows = RowIO(sources, prefetch, plan, feature_dtype=feature_dtype)
@@ -403,6 +407,33 @@ class Session:
             resident = format_bytes(prefix.resident_bytes)
             return f"{self._text}; {resident} of the rows are in memory now"
         return self._text
+
+    def most_in_group(self, bytes_of_one: int) -> int:
+        """How many mini-batches may be read together, with the memory that there is now.
+
+        Parameters
+        ----------
+        bytes_of_one : int
+            That a mini-batch takes before its rows are placed.
+
+        Returns
+        -------
+        int
+            0 where there is no memory for one that is not wanted yet.
+        """
+        if not self.plan.is_larger:
+            return self.plan.group
+        if self._is_first and not self._watch.is_settled:  # what the model takes is unknown
+            return 1
+        now = time.monotonic()
+        if now >= self._next_look:
+            available = min(available_memory(), self._watch.recently_available)
+            self._available = available + _core.pool_state()[1]
+            self._next_look = now + _SECONDS_BETWEEN_LOOKS
+        if self._available < bytes_of_one:
+            return 0
+        # those before them have not given all of their memory back yet
+        return max(1, min(self.plan.group, self._available // 2 // max(1, bytes_of_one)))
 
     def count_batch(self) -> None:
         """The training loop has finished another mini-batch."""

@@ -40,6 +40,9 @@ _T = TypeVar("_T", bound=Item)
 class Phases(Protocol[_T]):
     """What is done with mini-batches, one after the other; see `Preparation`."""
 
+    def most_in_group(self) -> int:
+        """How many may be read together now; 0 where none may be that is not wanted yet."""
+
     def sample(self, numbers: Sequence[int]) -> list[_T]:
         """The mini-batches with some numbers; none where the pipeline is stopped."""
 
@@ -64,8 +67,6 @@ class Sizes:
     ----------
     lookahead : int
         That are placed before they are wanted. 0: everything is done by the thread that takes them.
-    group : int
-        That are read together.
     threads : int
         That sample and place.
     reads : bool
@@ -77,7 +78,6 @@ class Sizes:
     """
 
     lookahead: int
-    group: int = 1
     threads: int = 1
     reads: bool = False
     fits: bool = True
@@ -267,11 +267,16 @@ class _Preparer(Generic[_T]):
 
     def _advance(self) -> bool:
         """Does one thing, if there is any; what is due first."""
-        wanted = self._asked + self.most_ahead - self._placed
+        limit = self._phases.most_in_group()
+        wanted = self._asked - self._placed
+        if limit > 0:
+            wanted += self.most_ahead
         if self._read and wanted > 0:
             self._place(wanted)
             return True
-        self._send_to_read()
+        if limit == 0 and (wanted <= 0 or self._reading):
+            return False
+        self._send_to_read(max(1, limit))
         if self._begun == len(self._numbers) or not self._may_sample():
             return False
         self._sample()
@@ -302,8 +307,9 @@ class _Preparer(Generic[_T]):
         enough = int(_SECONDS_A_CALL / seconds) if seconds > 0 else threads
         return max(threads, min(enough, _MOST_TOGETHER))
 
-    def _send_to_read(self) -> None:
+    def _send_to_read(self, most: int) -> None:
         """A group to the thread that reads, once half of the one before is placed."""
+        self._group = min(self._group, most)
         is_whole = len(self._sampled) >= self._group or self._begun == len(self._numbers)
         is_early = self._reading > 0 or 2 * len(self._read) > self._group
         if is_early or not is_whole or not self._sampled:
@@ -312,7 +318,7 @@ class _Preparer(Generic[_T]):
         group = [self._sampled.popleft() for _ in range(count)]
         self._reading = count
         self._to_read.put(group)
-        self._group = min(2 * self._group, self._sizes.group)
+        self._group = min(2 * self._group, most)
 
     def _place(self, wanted: int) -> None:
         items = [self._read.popleft() for _ in range(min(wanted, len(self._read)))]

@@ -20,8 +20,8 @@ from graphzero.io.memory import (
     ranks_of_host,
     shared_memory_bytes,
 )
-from graphzero.io.plan import Estimate, IOPlan, make_plan
-from graphzero.io.prefetch import Fetched, pages_read
+from graphzero.io.plan import Estimate, IOPlan, make_plan, structure_bytes
+from graphzero.io.prefetch import Fetched, bytes_read, pages_read
 from graphzero.io.row_io import PagesRequested, RowKey
 from graphzero.io.session import Session, is_large, probe_batch, probe_files
 from graphzero.loader.mini_batch import SampledBatch
@@ -155,6 +155,11 @@ class Preparing:
         return self.sampled
 
     @property
+    def structure_bytes(self) -> int:
+        """Of the edges and ids of a mini-batch without an error."""
+        return structure_bytes(self.subgraph.total_nodes, self.subgraph.total_edges)
+
+    @property
     def subgraph(self) -> TypedSubgraph:
         """The sampled subgraph of a mini-batch without an error."""
         assert self.batch is not None
@@ -175,10 +180,15 @@ class Preparation:
         self._second_team: _core.Team | None = None  # for placing while others are sampled
         self._sampler = batches.group_sampler()
         self._helpers = WorkerThreads(self.threads, "graphzero-sample")
+        self._bytes_before_placing = 0  # of the largest mini-batch of the last group
 
     def close(self) -> None:
         """Ends the threads that sample."""
         self._helpers.close()
+
+    def most_in_group(self) -> int:
+        """How many may be read together now; 0 where memory is short: only a wanted one."""
+        return self._session.most_in_group(self._bytes_before_placing)
 
     def sample(self, numbers: Sequence[int]) -> list[Preparing]:
         """Samples mini-batches, and requests the pages of their rows."""
@@ -192,6 +202,8 @@ class Preparation:
                 for places, number in zip(positions, numbers, strict=True)
             ]
             sampled = self._sampler.sample(seeds, self._team, self.stop, readahead)
+            if self._session.plan.is_larger:
+                self._sampler.release()
         except Exception as error:
             if len(numbers) > 1:
                 return [item for number in numbers for item in self.sample([number])]
@@ -286,6 +298,10 @@ class Preparation:
         for item, count in zip(items, pages, strict=True):
             item.pages_missed += count
             item.disk += seconds * count / max(1, sum(pages))
+        sizes = [
+            item.structure_bytes + sum(map(bytes_read, item.fetched.values())) for item in items
+        ]
+        self._bytes_before_placing = max(sizes, default=0)
 
     def place(self, items: Sequence[Preparing], *, apart: bool = False) -> None:
         """Puts the rows of mini-batches into arrays; `apart` beside the team that samples."""
@@ -321,7 +337,7 @@ class Preparation:
             )
             item.finished = finished
             item.fetched, item.requests, item.requested = {}, [], []
-            item.num_bytes = item.row_bytes + item.subgraph.total_edges * 32
+            item.num_bytes = item.row_bytes + item.structure_bytes
             item.batch = replace(
                 item.batch,
                 rows={name: as_booleans(array) for name, array in arrays.items()},
@@ -339,7 +355,6 @@ def prepare_batches(
         phases = session.enter(Preparation(batches, session, drawn_epoch))
         sizes = Sizes(
             lookahead=batches.prefetch.lookahead,
-            group=session.plan.group,
             threads=phases.threads,
             reads=session.rows.reads_past_page_cache,
             fits=not session.plan.is_larger,

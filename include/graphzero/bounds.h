@@ -1,13 +1,10 @@
-/* Counts that come from options: their sums and products may overflow, or exceed all memory; and
- * arrays that grow with them. */
+/* Counts that come from options: their sums and products may overflow, or exceed all memory. */
 #ifndef GRAPHZERO_BOUNDS_H
 #define GRAPHZERO_BOUNDS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include "graphzero/status.h"
 
 /* Turns counts into running sums: sums[i] += sums[i - 1] for i in (begin, end]; sums[begin] is
  * given. False, with the rest unchanged, where a sum does not fit 63 bits. All must be positive
@@ -19,9 +16,5 @@ bool gz_running_sums(int64_t *sums, int64_t begin, int64_t end);
 bool gz_fits_memory(int64_t count, uint64_t bytes_each);
 
 uint64_t gz_machine_bytes(void);
-
-/* The array, reallocated for `capacity` elements. NULL, with the array unchanged and the error set,
- * if that fails; `what` is what the elements are, in the plural. */
-void *gz_grown(void *array, int64_t capacity, size_t element, const char *what, gz_error *err);
 
 #endif
