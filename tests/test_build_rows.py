@@ -1,4 +1,4 @@
-"""Features, labels and splits, from every kind of input, in both orders."""
+"""Features, labels and splits, from every kind of input, in both orders; what a build shows."""
 
 from __future__ import annotations
 
@@ -154,3 +154,25 @@ def test_an_array_with_the_labels_has_no_features(tmp_path: Path, dtype: str, cl
 )
 def test_features_that_may_be_as_labels_are(tmp_path: Path, x: Any, y: Any) -> None:
     gz.build(tmp_path, RING[: len(y)] % len(y), x, y).close()
+
+
+# --- the build
+
+
+def test_no_edges_but_nodes(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("# nothing\nsrc,dst")
+    with gz.build(tmp_path / "d", tmp_path / "e.csv", num_nodes=3, directed=False) as ds:
+        assert (ds.num_nodes, ds.num_edges) == (3, 0)
+        assert ds.graph.degree([0, 1, 2]).tolist() == [0, 0, 0]
+
+
+def test_progress_is_one_line_a_phase(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "y.csv").write_text("id,y\n" + "".join(f"{i},{i}\n" for i in (2, 1, 4, 3, 0)))
+    build_dataset(tmp_path / "d", EDGES, np.zeros((5, 2)), tmp_path / "y.csv", progress=True)
+    lines = [line.rsplit("\r", 1)[-1] for line in capsys.readouterr().err.strip().split("\n")]
+    labels = [line.split(":")[0].strip() for line in lines]
+    of_graph = ["reading edges", "ordering nodes", "sorting edges", "writing graph"]
+    # rows of an array are read in the stored order
+    assert labels == [*of_graph, "writing features", "reading labels", "writing labels"]
+    build_dataset(tmp_path / "d", EDGES)
+    assert capsys.readouterr().err == ""
