@@ -31,12 +31,6 @@ def test_a_star_import_hides_no_builtin_and_has_no_name_of_02(tmp_path: Path) ->
     assert not imported & (OF_02 | set(dir(builtins)))
 
 
-def test_the_reference_has_every_public_name() -> None:
-    page = Path(__file__).parents[1] / "docs" / "reference.md"
-    names = set(re.findall(r"^::: graphzero\.(\S+)$", page.read_text(), re.MULTILINE))
-    assert {"graph.dataset.open_dataset", *gz.__all__} - {"BFLOAT16"} <= names
-
-
 BUILD = (
     "path edges features=None labels=None splits=None * nodes=None edge_splits=None "
     "weight_attrs=None time_attrs=None num_nodes=None ids='dense' directed=True "
