@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +25,6 @@ def rows_of(path: Path) -> tuple[Header, np.ndarray[Any, Any]]:
     shape = (-1,) if header.flags & FLAG_VECTOR else (-1, header.width)
     rows = arrays["rows"].reshape(shape)
     return header, rows[arrays["node_rank"]] if "node_rank" in arrays else rows
-
-
-@pytest.mark.parametrize("header", ["id,a,b\n", "id,0,1\n", ",0,1\n", ""])
-def test_csv_features(tmp_path: Path, order: str, header: str) -> None:
-    path = tmp_path / "x.csv"
-    path.write_text(f"{header}3,1.5,nan\n0,2,inf\n4,-1e-3,0\n1,5,6\n2,7,8\n")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        named = {} if header.startswith("id") else {"id_column": 0}
-        build_dataset(tmp_path / "d", EDGES, path, order=order, **named)
-    rows = rows_of(tmp_path / "d" / "features.gd")[1]
-    assert rows.dtype == np.float32
-    expected = np.array([[2, np.inf], [5, 6], [7, 8], [1.5, np.nan], [-1e-3, 0]], np.float32)
-    np.testing.assert_array_equal(rows, expected)
 
 
 def test_missing_rows_are_zeros_with_a_warning(tmp_path: Path, order: str) -> None:

@@ -22,10 +22,9 @@ import graphzero as gz
 from graphzero import _core
 from graphzero.io import prefetch
 from graphzero.io.memory import LearntMemory, MemoryWatch
-from graphzero.io.plan import IOPlan
 from graphzero.io.prefetch import STRATEGIES
 from graphzero.io.resident import kept_bytes
-from graphzero.io.row_io import PageReadAhead, RowIO, RowSource, touched_rows
+from graphzero.io.row_io import PageReadAhead
 from graphzero.io.session import probe_files
 from graphzero.loader.preparation import Preparation
 from graphzero.store.mapped_file import ResidentPrefix
@@ -187,21 +186,6 @@ def test_a_file_truncated_under_the_reader_is_an_error(folder, tmp_path, strateg
         list(iterator)
 
 
-def test_rows_are_kept_by_so_many_bytes(tmp_path):
-    sources = {}
-    for name, count, rows in (("x", 100, [9, 3, 0, 3]), ("half", 50, [49])):
-        path = tmp_path / f"{name}.gd"
-        files.write_rows(path, np.zeros((count, 300), dtype=np.float32))  # 1200 bytes a row
-        store = gz.FeatureStore(path)
-        sources[name] = RowSource(
-            store, lambda *_, rows=rows: np.array(rows), name, is_managed=True
-        )
-    alone = touched_rows({"x": sources["x"]}, 0, None)
-    assert alone.tolist() == [1200, 4800, 4800, 12000]
-    # where two files share the bytes, each is kept as far as the other
-    assert touched_rows(sources, 0, None).tolist() == [1800, 7200, 7200, 18000, 180000]
-
-
 class Hashable:
     """Stands for the loader of a training loop."""
 
@@ -331,31 +315,6 @@ def test_closing_ends_the_waiting(cold_store):
     readahead.close()
     assert waiting.cancelled() or waiting.result(timeout=60).pages == 0
     assert cold_store.read_ahead(FAR_ROWS[200:], only_count=True)[:2] == (248, 248)
-
-
-@pytest.mark.parametrize(("strategy", "pages"), [("none", 0), ("willneed", 448)])
-def test_only_strategies_that_read_ahead_request_pages(cold_store, strategy, pages):
-    source = RowSource(cold_store, lambda batch, subgraph: FAR_ROWS, "rows")
-    plan = IOPlan(STRATEGIES[strategy])
-    with closing(RowIO({"x": source}, gz.Prefetch(strategy), plan)) as rows:
-        requested = rows.wait(rows.submit(0, None))
-        assert sum(part.pages for part in requested) == pages
-        rows.finish(requested)
-    assert (cold_store.mapping.resident_pages() < 64) is (pages == 0)
-
-
-@pytest.mark.parametrize(("numbering", "requests"), [("rows", 1), ("others", 2)])
-def test_rows_with_the_same_numbers_are_one_request(cold_store, tmp_path, numbering, requests):
-    files.write_rows(tmp_path / "y.gd", np.zeros(32_768, dtype=np.uint8))
-    labels = gz.FeatureStore(tmp_path / "y.gd")
-    sources = {
-        "x": RowSource(cold_store, lambda batch, subgraph: FAR_ROWS, "rows"),
-        "y": RowSource(labels, lambda batch, subgraph: FAR_ROWS, numbering),
-    }
-    with closing(RowIO(sources, gz.Prefetch("willneed"), IOPlan(STRATEGIES["willneed"]))) as rows:
-        submitted = rows.submit(0, None)
-        assert len(submitted) == requests
-        rows.finish(rows.wait(submitted))
 
 
 def test_failing_advice_warns_and_goes_on(cold_store, monkeypatch):
