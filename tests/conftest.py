@@ -38,7 +38,7 @@ EXTENDED = (
 # Files that run the compiled core hard: AddressSanitizer watches them as well.
 CORE = (
     "chosen_negatives direct direction edge_keys features find_texts format graph hostile links "
-    "mapping narrow_rows node_ids rng row_io sampler text threads "
+    "mapping narrow_rows node_ids rng row_io sampler text "
     "topology verify weighted"
 )
 

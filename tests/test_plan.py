@@ -228,6 +228,8 @@ REFUSED = {
     "resident 'much' is not a size": [{"resident": "much"}],
     "memory_limit must be at least 0": [{"memory_limit": -1}],
     "threads must be at least 1": [{"threads": 0}],
+    "threads must be at most 4096": [{"strategy": "pread", "threads": 4097}],
+    "lookahead must be at least 0": [{"lookahead": -1}],
 }
 
 

@@ -9,11 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import files
 import pytest
 
 import graphzero as gz
-from graphzero.store.manifest import read_manifest
 
 OF_02 = {"DataType", "convert_csv_to_gd", "convert_csv_to_gl"}
 
@@ -57,12 +55,6 @@ def test_signatures_are_stable(name: str, expected: str) -> None:
     assert all(
         re.search(rf"^(.*, )?{name}(, .*)? : ", inspect.getdoc(function), re.M) for name in names
     )
-
-
-def test_presampling_has_a_default(tmp_path: Path) -> None:
-    gz.build(tmp_path, files.random_edges(50, 300)).close()
-    gz.reorder(path=tmp_path, order="presample").close()
-    assert read_manifest(tmp_path).presampling.fanouts == gz.Presample().fanouts
 
 
 def test_without_ray_only_its_module_is_missing(tmp_path: Path) -> None:
