@@ -107,15 +107,6 @@ def test_workers_without_a_choice_follow_the_seed_of_torch(folder, workers, meth
     assert len(set(runs[0])) == 3
 
 
-def test_the_seed_of_torch_may_be_the_same_in_every_epoch(folder):
-    batches = make(folder)
-    loader = loader_of(batches, 2)
-    for epoch in range(3):
-        torch.manual_seed(7)
-        batches.set_epoch(epoch)
-        assert epoch_of(loader) == epoch
-
-
 def test_ranks_with_workers_need_a_choice_for_each_pass(folder):
     first, second = (make(folder, rank=rank, world_size=2) for rank in (0, 1))
     taken = []
