@@ -137,6 +137,8 @@ def test_in_no_order_pages_that_are_read_ahead_have_room_beside_resident_rows():
     chosen = plan(crowded, strategy="willneed", resident=0.25)
     assert chosen.resident == 0
     assert "; 0 bytes of memory available for the 5.0 GB of resident rows" in chosen.reason
+    unknown = replace(crowded, touched_rows=None)
+    assert plan(unknown, strategy="willneed", resident=0.25).resident == 5 * GB
     in_order = replace(crowded, is_hot=True)  # what is wanted most is there
     assert plan(in_order, strategy="willneed", resident=0.25).resident == 5 * GB
     assert plan(crowded, strategy="uring", resident=0.25).resident == 5 * GB

@@ -13,7 +13,6 @@ from mmap import PAGESIZE
 import files
 import numpy as np
 import pytest
-import reference_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loaders import loader_of
@@ -24,7 +23,7 @@ from graphzero.io import prefetch
 from graphzero.io.memory import LearntMemory, MemoryWatch
 from graphzero.io.prefetch import STRATEGIES
 from graphzero.io.resident import kept_bytes
-from graphzero.io.row_io import PageReadAhead
+from graphzero.io.row_io import PageReadAhead, RowSource, touched_rows
 from graphzero.io.session import probe_files
 from graphzero.loader.preparation import Preparation
 from graphzero.store.mapped_file import ResidentPrefix
@@ -186,6 +185,21 @@ def test_a_file_truncated_under_the_reader_is_an_error(folder, tmp_path, strateg
         list(iterator)
 
 
+def test_rows_are_kept_by_so_many_bytes(tmp_path):
+    sources = {}
+    for name, count, rows in (("x", 100, [9, 3, 0, 3]), ("half", 50, [49])):
+        path = tmp_path / f"{name}.gd"
+        files.write_rows(path, np.zeros((count, 300), dtype=np.float32))  # 1200 bytes a row
+        store = gz.FeatureStore(path)
+        sources[name] = RowSource(
+            store, lambda *_, rows=rows: np.array(rows), name, is_managed=True
+        )
+    alone = touched_rows({"x": sources["x"]}, 0, None)
+    assert alone.tolist() == [1200, 4800, 4800, 12000]
+    # where two files share the bytes, each is kept as far as the other
+    assert touched_rows(sources, 0, None).tolist() == [1800, 7200, 7200, 18000, 180000]
+
+
 class Hashable:
     """Stands for the loader of a training loop."""
 
@@ -245,13 +259,16 @@ def test_runs_cover_the_pages_of_the_rows(tmp_path_factory, rows, origin, row_by
     with open(path, "wb") as file:
         file.truncate(file_bytes)
     mapping = _core.Mapping(path)
-    runs = reference_rows.page_runs(rows.tolist(), origin, row_bytes, gap, file_bytes)
+    first, last = (origin + rows * row_bytes) // 4096, (origin + (rows + 1) * row_bytes - 1) // 4096
+    touched = sorted({n for a, b in zip(first, last, strict=True) for n in range(a, b + 1)})
+    runs = np.split(touched, np.flatnonzero(np.diff(touched) > gap + 1) + 1) if touched else []
+    lengths = [int(run[-1] - run[0]) + 1 for run in runs]
     pages, _, _ = mapping.willneed(rows, origin, row_bytes, gap)
-    assert pages == sum(-(-length // 4096) for _, length in runs)
+    assert pages == sum(lengths)
     # with nothing trusted, every run is asked for, long ones in pieces of 2 MiB
     _, missing, calls = mapping.willneed(rows, origin, row_bytes, gap, False)
     assert missing <= pages  # of a file without data, nothing is read
-    assert calls == sum(-(-length // (2 << 20)) for _, length in runs)
+    assert calls == sum(-(-length // 512) for length in lengths)
 
 
 @pytest.mark.parametrize("trust", [True, False])
@@ -314,6 +331,7 @@ def test_closing_ends_the_waiting(cold_store):
     waiting = readahead.submit(FAR_ROWS[200:])
     readahead.close()
     assert waiting.cancelled() or waiting.result(timeout=60).pages == 0
+    assert readahead.submit(FAR_ROWS).cancelled()
     assert cold_store.read_ahead(FAR_ROWS[200:], only_count=True)[:2] == (248, 248)
 
 
