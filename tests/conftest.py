@@ -97,6 +97,13 @@ def dataset(tmp_path, order):
 
 
 @pytest.fixture
+def ds(dataset):
+    """The same, opened."""
+    with gz.open(dataset[0]) as opened:
+        yield opened
+
+
+@pytest.fixture
 def cold_store(tmp_path):
     """16 MiB of rows, none of them in the page cache."""
     path = tmp_path / "f.gd"

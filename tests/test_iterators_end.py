@@ -36,17 +36,8 @@ if not os.environ.get("GRAPHZERO_TEST_ALL"):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    rng = np.random.default_rng(0)
-    folder = tmp_path_factory.mktemp("iterators") / "data"
-    files.write_dataset(
-        folder,
-        files.random_edges(NODES, 60_000),
-        NODES,
-        features=rng.standard_normal((NODES, DIM), dtype=np.float32),
-        labels=rng.integers(0, 4, NODES),
-        order="hot",
-    )
-    return folder
+    path = tmp_path_factory.mktemp("iterators") / "data"
+    return files.write_random(path, NODES, 60_000, DIM, order="hot")
 
 
 def small_plan(strategy):

@@ -20,12 +20,6 @@ LOADERS = {"NeighborLoader": gz.NeighborLoader, "LinkNeighborLoader": gz.LinkNei
 pytestmark = pytest.mark.no_asan
 
 
-@pytest.fixture
-def ds(dataset):
-    with gz.open(dataset[0]) as opened:
-        yield opened
-
-
 def make(name, ds, **options):
     return LOADERS[name](ds, [3], **options)
 

@@ -40,17 +40,8 @@ PLENTY, LITTLE = 1 << 40, 4 << 20
 
 @pytest.fixture(scope="module", params=["input", "hot"])
 def folder(request, tmp_path_factory):
-    rng = np.random.default_rng(0)
-    folder = tmp_path_factory.mktemp("rows") / "data"
-    files.write_dataset(
-        folder,
-        files.random_edges(NODES, 200_000),
-        NODES,
-        features=rng.standard_normal((NODES, DIM)).astype(np.float32),
-        labels=rng.integers(0, 5, NODES),
-        order=request.param,
-    )
-    return folder
+    path = tmp_path_factory.mktemp("rows") / "data"
+    return files.write_random(path, NODES, 200_000, DIM, order=request.param)
 
 
 def make(folder, **options):
