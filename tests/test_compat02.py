@@ -160,10 +160,12 @@ def test_features(tmp_path, dtype):
     [
         (DataType.INT64, "0,1\n1,9223372036854775808\n", "line 2: '9223372036854775808'"),
         (DataType.FLOAT32, "0,1\n0,1\n", "line 2: node id 0 has a row already"),
+        (DataType.FLOAT32, "0\n1\n", "has one column"),
         (DataType.FLOAT32, "id,x\n", "has no records"),
         ("float16", "0,1\n", "is not a valid DataType"),
         (None, "0,1,2\n1,2,nan\n", "line 2: weight nan"),
         (None, "src,dst\n", "has no edges"),
+        (None, "0\n1\n", "column"),
     ],
 )
 def test_bad_input_leaves_the_earlier_file(tmp_path, dtype, text, message):

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from unittest import mock
 
+import files
 import numpy as np
 import others
 import psutil
@@ -30,15 +31,7 @@ NODES = 40_000
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("monitor") / "data"
-    rng = np.random.default_rng(0)
-    gz.build(
-        path,
-        rng.integers(0, NODES, (100_000, 2)),
-        rng.standard_normal((NODES, 64)).astype(np.float32),
-        splits={"train": np.arange(2000)},
-        num_nodes=NODES,
-    ).close()
-    return path
+    return files.write_random(path, NODES, 100_000, 64, splits={"train": np.arange(2000)})
 
 
 @pytest.fixture
