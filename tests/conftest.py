@@ -38,8 +38,8 @@ EXTENDED = (
 # Files that run the compiled core hard: AddressSanitizer watches them as well.
 CORE = (
     "chosen_negatives direct direction edge_keys features find_texts format graph hostile links "
-    "mapping narrow_rows node_ids rng row_io sampler text threads time_order "
-    "topology weighted"
+    "mapping narrow_rows node_ids rng row_io sampler text "
+    "topology verify weighted"
 )
 
 
@@ -94,6 +94,13 @@ def dataset(tmp_path, order):
         order=order,
     )
     return tmp_path / "data", features, labels
+
+
+@pytest.fixture
+def ds(dataset):
+    """The same, opened."""
+    with gz.open(dataset[0]) as opened:
+        yield opened
 
 
 @pytest.fixture

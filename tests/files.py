@@ -166,6 +166,15 @@ def random_edges(num_nodes, num_edges, seed=0):
     return (rng.random((num_edges, 2)) ** 2 * num_nodes).astype(np.int64)
 
 
+def write_random(folder, num_nodes, num_edges, dim, **options):
+    """Writes a dataset of random edges, features and labels; returns its folder."""
+    rng = np.random.default_rng(0)
+    options["features"] = rng.standard_normal((num_nodes, dim), dtype=np.float32)
+    options["labels"] = rng.integers(0, 4, num_nodes)
+    write_dataset(folder, random_edges(num_nodes, num_edges), num_nodes, **options)
+    return folder
+
+
 def let_be_interrupted():
     """As ``preexec_fn`` of a process: whoever runs the tests may have chosen to ignore SIGINT."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

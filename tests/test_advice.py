@@ -137,11 +137,6 @@ def refused(advice, call, *args, **options):
     assert advice in str(said.value)
 
 
-def stored(path, **more):
-    edges = {"edge_index": EDGES, "amount": np.ones(5, np.float32), "when": np.arange(5)}
-    return gz.build(path, edges, X, NUMBERS, {"train": [0, 1]}, edge_ids=True, **more)
-
-
 def seeds_of(ds, kind=gz.NeighborLoader, **options):
     loader = kind(ds, **{"num_neighbors": [-1], "batch_size": 4, **options})
     return [node for b in loader for node in b.n_id[: b.batch_size].tolist()]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import files
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -48,6 +50,8 @@ def assert_edges(
     same = (edges[ids] == np.stack([source, target], 1)).all(axis=1)
     turned = (edges[ids] == np.stack([target, source], 1)).all(axis=1)
     assert (same if directed else same | turned).all()
+    is_parallel = (source[1:] == source[:-1]) & (target[1:] == target[:-1])
+    assert (np.diff(ids)[is_parallel] > 0).all()  # in input order
     copies = np.where(directed | (edges[:, 0] == edges[:, 1]), 1, 2)
     np.testing.assert_array_equal(np.bincount(ids, minlength=len(edges)), copies)
     if not directed:
@@ -87,12 +91,16 @@ def test_every_dtype_and_shape(tmp_path: Path, shape: tuple[int, ...], directed:
             assert ds.features.shape == (4, *shape)
 
 
+TIMES = ([-1, 0, 1], [-(2**63), -(2**63) + 1, 2**63 - 1], range(-99, 99))
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     data=st.data(),
     num_nodes=st.integers(1, 12),
     directed=st.booleans(),
     time_level=st.sampled_from(["edge", "node"]),
+    times=st.sampled_from(TIMES),
     neighbors=st.sampled_from(["in", "out", "both"]),
     order=st.sampled_from(ORDERS),
     memory_limit=st.sampled_from([1 << 8, 1 << 30]),  # many blocks, and one
@@ -103,46 +111,59 @@ def test_every_edge_keeps_its_attributes(
     num_nodes: int,
     directed: bool,
     time_level: str,
+    times: Any,
     neighbors: str,
     order: str,
     memory_limit: int,
 ) -> None:
+    """Also after it gets other orders and directions, when its files are those of one build."""
     node = st.integers(0, num_nodes - 1)
-    edges = np.array(data.draw(st.lists(st.tuples(node, node), max_size=30)), np.int64)
+    edges = np.array(data.draw(st.lists(st.tuples(node, node), max_size=40)), np.int64)
     edges = edges.reshape(-1, 2)
     # Of a symmetric list only one direction of each edge is stored: tests/test_coalesce.py.
     assume(directed or not is_symmetric(edges))
+    rng = np.random.default_rng(1)
     attrs: dict[str, np.ndarray] = {
-        "edge_attr": np.random.default_rng(1).random((len(edges), 3), np.float32),
-        "edge_weight": np.random.default_rng(2).random(len(edges), np.float32),
+        "edge_attr": rng.random((len(edges), 3), np.float32),
+        "edge_weight": rng.random(len(edges), np.float32),
     }
-    nodes = {"year": np.random.default_rng(3).integers(-99, 99, num_nodes), "x": np.ones(num_nodes)}
+    labels = np.arange(num_nodes) % 3
+    nodes = {"year": rng.choice(times, num_nodes), "x": np.ones(num_nodes), "y": labels}
     if time_level == "edge":
-        attrs["edge_time"] = np.random.default_rng(4).integers(-99, 99, len(edges))
-    folder = tmp_path_factory.mktemp("data")
+        attrs["edge_time"] = rng.choice(times, len(edges))
+
+    def build(name: str, order: str, neighbors: str) -> Path:
+        folder = tmp_path_factory.mktemp(name)
+        build_dataset(
+            folder,
+            {"edge_index": edges.T, **attrs},
+            nodes=nodes,
+            splits={"train": [num_nodes - 1, 0]},
+            time_attrs="year" if time_level == "node" else None,
+            directed=directed,
+            neighbors=neighbors,
+            order=order,
+            presample=SMALL if order == "presample" else None,
+            memory_limit=memory_limit,
+        )
+        return folder
 
     def check() -> None:
         with gz.open(folder) as ds:
             assert_nodes(ds, nodes)
             assert_edges(ds, edges, attrs, directed=directed)
+            assert ds.splits["train"].tolist() == [num_nodes - 1, 0]
+            assert ds.num_classes == min(num_nodes, 3)
             assert ds.sampled_by.weight == "edge_weight"
             assert (ds.sampled_by.time, ds.sampled_by.time_level) == (
                 ("edge_time", "edge") if time_level == "edge" else ("year", "node")
             )
             if time_level == "node":
                 assert_times_of_neighbors(ds, nodes["year"])
+        assert read_manifest(folder).order == order
+        assert gz.verify(folder) == []
 
-    build_dataset(
-        folder,
-        {"edge_index": edges.T, **attrs},
-        nodes=nodes,
-        time_attrs="year" if time_level == "node" else None,
-        directed=directed,
-        neighbors=neighbors,
-        order=order,
-        presample=SMALL if order == "presample" else None,
-        memory_limit=memory_limit,
-    )
+    folder = build("data", order, neighbors)
     check()
     for _ in range(2):
         order = data.draw(st.sampled_from(ORDERS))
@@ -150,7 +171,12 @@ def test_every_edge_keeps_its_attributes(
         turned = data.draw(st.sampled_from([None, "in", "out", "both"]))
         how = {"neighbors": turned, "presample": presample, "memory_limit": memory_limit}
         reorder_dataset(folder, order, **how)
+        neighbors = turned or neighbors
         check()
+    if order != "presample":
+        found = files.committed(folder)
+        found.pop("visits.gd", None)  # of an order before
+        assert found == files.committed(build("whole", order, neighbors))
 
 
 def assert_times_of_neighbors(ds: gz.Dataset, times: np.ndarray) -> None:

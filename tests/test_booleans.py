@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -13,16 +12,7 @@ import graphzero as gz  # noqa: E402 (torch is optional)
 NODES, EDGES = 60, 400
 RNG = np.random.default_rng(0)
 LIST = RNG.integers(0, NODES, (2, EDGES))
-FLAG, MANY = RNG.random(EDGES) < 0.5, RNG.random((NODES, 3)) < 0.3
-BY_NAME = {"src": LIST[0], "dst": LIST[1], "flag": FLAG}
-
-
-SOURCES = {
-    "arrays": {"edge_index": LIST, "flag": FLAG},
-    "tensors": {"edge_index": torch.from_numpy(LIST), "flag": torch.from_numpy(FLAG)},
-    "table": pa.table(BY_NAME),
-    "iterator": [BY_NAME],
-}
+MANY = RNG.random((NODES, 3)) < 0.3
 
 
 def test_other_bytes_of_a_damaged_file_are_true(tmp_path):

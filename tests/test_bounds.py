@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import files
 import numpy as np
 import pytest
 
@@ -85,16 +86,6 @@ def _batches(
     return gz.NeighborDataset(ds, np.tile(np.arange(2000), repeats), fanouts, **options)
 
 
-def _drop(path: Path) -> None:
-    """Drops a file from the page cache, which is not mapped by then."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(descriptor)
-
-
 def test_a_slow_model_is_the_bound(ds) -> None:
     batches = _batches(ds, [2], repeats=4, gather=["y"])
     summary = _named("model", lambda: _run(batches, lambda: time.sleep(0.05)))
@@ -120,7 +111,7 @@ def test_wide_rows_in_memory_are_bound_by_gathering(wide: Path) -> None:
 @pytest.mark.parametrize("strategy", ["none", "willneed", "uring", "pread"])
 def test_rows_that_are_not_in_memory_are_bound_by_the_disk(folder: Path, strategy: str) -> None:
     def run() -> Summary:
-        _drop(folder / "features.gd")
+        files.drop_from_cache(folder / "features.gd")
         with gz.open(folder) as ds:
             cached = gz.memory_report(ds).page_cache
             if cached is None or cached > 10**7:

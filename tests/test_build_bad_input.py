@@ -39,6 +39,7 @@ BAD_EDGES = [
     ('0,1\n1,"2\n3,4\n', {}, "line 2: '2.3,4.' is not"),
     (MANY + "7,seven\n" + MANY, {}, "line 300001: 'seven' is not a target id"),
     ("src,dst,weight\n0,1,1\n\n1,2,1e39\n", {}, "line 4: weight inf is not a finite"),
+    ("src,dst,weight\n0,1,1\n1,2,-0.5\n", {}, "line 3: .*-0.5.*must not be negative"),
     ("src,dst,weight\n0,1,1\n1,2,heavy\n", {}, "line 3: 'heavy' is not a number for the weight"),
     ("src,dst,time\n0,1,9223372036854775808\n", {}, "line 2: '9223372036854775808' is not"),
     ("0,1\n1,5\n", {"features": np.ones((5, 1))}, r"line 2: target id 5 .*\(features has 5 rows\)"),

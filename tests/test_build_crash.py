@@ -22,7 +22,6 @@ from graphzero.graph import dataset as dataset_module
 from graphzero.ingest import Changes, build_dataset, change_dataset, reorder_dataset
 from graphzero.store import atomic as disk_space
 from graphzero.store import folder
-from graphzero.store import manifest as manifest_module
 from graphzero.store.atomic import StagedFile, is_staging_name
 from graphzero.store.format import FileWriter
 from graphzero.store.manifest import Manifest, finish_renames
@@ -264,17 +263,6 @@ def test_endless_rebuilding_ends_in_an_error_that_says_so(monkeypatch, tmp_path)
     with pytest.raises(BlockingIOError, match="was replaced .* times while it was being opened"):
         gz.open(tmp_path)
     assert _core.open_mappings() == 0
-
-
-def test_an_error_of_files_that_nobody_replaces_is_raised_at_once(monkeypatch, tmp_path):
-    build_version(tmp_path, 1)
-    (tmp_path / "labels.gd").unlink()
-    reads = []
-    read = manifest_module.read_manifest
-    monkeypatch.setattr(manifest_module, "read_manifest", lambda f: reads.append(f) or read(f))
-    with pytest.raises(FileNotFoundError, match=r"labels\.gd"):
-        gz.open(tmp_path)
-    assert len(reads) <= 2
 
 
 SCRIPT = """

@@ -1,8 +1,7 @@
-"""Features, labels and splits, from every kind of input, in both orders."""
+"""Features, labels and splits, from every kind of input, in both orders; what a build shows."""
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +25,6 @@ def rows_of(path: Path) -> tuple[Header, np.ndarray[Any, Any]]:
     shape = (-1,) if header.flags & FLAG_VECTOR else (-1, header.width)
     rows = arrays["rows"].reshape(shape)
     return header, rows[arrays["node_rank"]] if "node_rank" in arrays else rows
-
-
-@pytest.mark.parametrize("header", ["id,a,b\n", "id,0,1\n", ",0,1\n", ""])
-def test_csv_features(tmp_path: Path, order: str, header: str) -> None:
-    path = tmp_path / "x.csv"
-    path.write_text(f"{header}3,1.5,nan\n0,2,inf\n4,-1e-3,0\n1,5,6\n2,7,8\n")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        named = {} if header.startswith("id") else {"id_column": 0}
-        build_dataset(tmp_path / "d", EDGES, path, order=order, **named)
-    rows = rows_of(tmp_path / "d" / "features.gd")[1]
-    assert rows.dtype == np.float32
-    expected = np.array([[2, np.inf], [5, 6], [7, 8], [1.5, np.nan], [-1e-3, 0]], np.float32)
-    np.testing.assert_array_equal(rows, expected)
 
 
 def test_missing_rows_are_zeros_with_a_warning(tmp_path: Path, order: str) -> None:
@@ -154,3 +139,25 @@ def test_an_array_with_the_labels_has_no_features(tmp_path: Path, dtype: str, cl
 )
 def test_features_that_may_be_as_labels_are(tmp_path: Path, x: Any, y: Any) -> None:
     gz.build(tmp_path, RING[: len(y)] % len(y), x, y).close()
+
+
+# --- the build
+
+
+def test_no_edges_but_nodes(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("# nothing\nsrc,dst")
+    with gz.build(tmp_path / "d", tmp_path / "e.csv", num_nodes=3, directed=False) as ds:
+        assert (ds.num_nodes, ds.num_edges) == (3, 0)
+        assert ds.graph.degree([0, 1, 2]).tolist() == [0, 0, 0]
+
+
+def test_progress_is_one_line_a_phase(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "y.csv").write_text("id,y\n" + "".join(f"{i},{i}\n" for i in (2, 1, 4, 3, 0)))
+    build_dataset(tmp_path / "d", EDGES, np.zeros((5, 2)), tmp_path / "y.csv", progress=True)
+    lines = [line.rsplit("\r", 1)[-1] for line in capsys.readouterr().err.strip().split("\n")]
+    labels = [line.split(":")[0].strip() for line in lines]
+    of_graph = ["reading edges", "ordering nodes", "sorting edges", "writing graph"]
+    # rows of an array are read in the stored order
+    assert labels == [*of_graph, "writing features", "reading labels", "writing labels"]
+    build_dataset(tmp_path / "d", EDGES)
+    assert capsys.readouterr().err == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import chi_square
 import numpy as np
 import pytest
 
@@ -66,16 +67,9 @@ def drawn_pairs(loader, kind=None):
     return np.hstack(pairs)
 
 
-def chi_square(pairs, expected):
-    """Standard deviations by which the counts of pairs are off."""
-    counts = np.zeros(expected.shape)
-    np.add.at(counts, tuple(pairs), 1)
-    possible = expected > 0
-    assert not counts[~possible].any()
-    wanted = expected[possible] / expected.sum() * counts.sum()
-    assert wanted.min() > 5
-    freedom = possible.sum() - 1
-    return abs(((counts[possible] - wanted) ** 2 / wanted).sum() - freedom) / (2 * freedom) ** 0.5
+def assert_in_proportion(pairs, expected):
+    shares = dict(np.ndenumerate(expected / expected.sum()))
+    assert chi_square.p_value(map(tuple, pairs.T.tolist()), shares) > 1e-6
 
 
 def weights_of(count, seed):
@@ -98,7 +92,7 @@ def test_pairs_between_two_types(typed, given):
         typed, [1], RATES, neg_sampling=("binary", 400, *weights), batch_size=EDGES, seed=2
     )
     expected = np.outer(*each) * ~is_edge(rates, *sizes)
-    assert chi_square(drawn_pairs(loader, RATES), expected) < 5
+    assert_in_proportion(drawn_pairs(loader, RATES), expected)
 
 
 def test_pairs_of_one_type(plain):
@@ -109,7 +103,7 @@ def test_pairs_of_one_type(plain):
     )
     allowed = ~is_edge(knows, USERS, USERS, plain.graph.is_directed)
     np.fill_diagonal(allowed, False)
-    assert chi_square(drawn_pairs(loader), np.outer(*weights) * allowed) < 5
+    assert_in_proportion(drawn_pairs(loader), np.outer(*weights) * allowed)
 
 
 @pytest.mark.parametrize("kind", [RATES, KNOWS])
@@ -127,7 +121,7 @@ def test_destinations(typed, kind):
     assert (pairs[0] == seeds[0]).all()
     expected = np.zeros((USERS, count))
     expected[seeds[0, 0]] = weights * allowed[seeds[0, 0]]
-    assert chi_square(pairs, expected) < 5
+    assert_in_proportion(pairs, expected)
 
 
 def test_the_positive_is_no_negative(typed):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -130,19 +129,3 @@ def test_the_code_of_the_page_runs(tmp_path, monkeypatch, number):
         torch.testing.assert_close(names["x"], whole[: names["batch"].batch_size])
     if "train = " in block:
         assert sum(batch.batch_size for batch in names["val"]) == int(load().val_mask.sum())
-
-
-def two_versions():
-    """Pairs of blocks: with PyG, and with graphzero."""
-    return [(a, b) for a, b in pairwise(BLOCKS) if a.startswith("# with PyG")]
-
-
-def test_the_two_versions_differ_in_two_lines():
-    assert len(two_versions()) == 2
-    for before, after in two_versions():
-        lines = before.splitlines()[1:], after.splitlines()
-        assert len(lines[0]) == len(lines[1])
-        differ = [pair for pair in zip(*lines, strict=True) if pair[0] != pair[1]]
-        assert len(differ) == 2
-        assert differ[0][0].startswith("from torch_geometric.loader import")
-        assert differ[1][0].startswith("data = ")

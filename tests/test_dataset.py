@@ -14,7 +14,6 @@ import pytest
 
 import graphzero as gz
 from graphzero import _core
-from graphzero.store.manifest import finish_renames, read_manifest
 
 
 def test_a_dataset_has_what_was_put_in(dataset, order):
@@ -43,18 +42,6 @@ def test_a_dataset_is_made_of_files_of_others(dataset):
         assert (made.features, made.edge_splits) == (None, ds.edge_splits)
         with pytest.raises(ValueError, match="rows of amount, and the graph"):
             gz.Dataset(ds.graph, edge_attributes={"amount": ds.labels})
-
-
-def test_staged_files_of_a_committed_build_are_used(dataset):
-    """As a build leaves them that is killed between its manifest and its renames."""
-    folder, features, _ = dataset
-    entry = read_manifest(folder).nodes[""].attributes["x"]
-    os.rename(folder / entry.name, folder / entry.staged)
-    (folder / entry.name).write_bytes(b"what the earlier build left")
-    np.testing.assert_array_equal(np.asarray(gz.open(folder).features), features)
-    finish_renames(folder, read_manifest(folder))
-    assert not (folder / entry.staged).exists()
-    np.testing.assert_array_equal(np.asarray(gz.open(folder).features), features)
 
 
 NO_DATASET = "not a graphzero dataset"

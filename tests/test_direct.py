@@ -215,24 +215,6 @@ def test_what_does_not_fit_is_refused(many, engine):
         many.reader(engine)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"engine": "aio"}, "engine must be 'uring' or 'pread', not 'aio'"),
-        ({"threads": 0}, "threads must be 1 to 4096, not 0"),
-        ({"threads": 4097}, "threads must be 1 to 4096, not 4097"),
-        ({"engine": "uring", "depth": 5000}, "depth must be 1 to 4096, not 5000"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused(many, options, message):
-    with pytest.raises(ValueError, match=message):
-        many.reader(**options)
-    # what a `Prefetch` takes, a reader takes as well, and no more
-    many.reader("pread", threads=gz.Prefetch("pread", threads=4096).threads).close()
-    with pytest.raises(ValueError, match="threads must be at most 4096, not 4097"):
-        gz.Prefetch("pread", threads=4097)
-
-
 @engines
 def test_threads_take_turns_and_forked_children_read_by_themselves(many, engine):
     reader, rows = many.reader(engine, depth=2, threads=2), np.arange(0, 32_768, 11)

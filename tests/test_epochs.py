@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import io
 import multiprocessing
 import pickle
 
@@ -109,15 +107,6 @@ def test_workers_without_a_choice_follow_the_seed_of_torch(folder, workers, meth
     assert len(set(runs[0])) == 3
 
 
-def test_the_seed_of_torch_may_be_the_same_in_every_epoch(folder):
-    batches = make(folder)
-    loader = loader_of(batches, 2)
-    for epoch in range(3):
-        torch.manual_seed(7)
-        batches.set_epoch(epoch)
-        assert epoch_of(loader) == epoch
-
-
 def test_ranks_with_workers_need_a_choice_for_each_pass(folder):
     first, second = (make(folder, rank=rank, world_size=2) for rank in (0, 1))
     taken = []
@@ -128,20 +117,6 @@ def test_ranks_with_workers_need_a_choice_for_each_pass(folder):
             next(iter(loader_of(batches, workers)))
     assert sorted(taken) == list(range(SEEDS))
     assert len(order_of(loader_of(make(folder, distributed=False), 2))) == SEEDS
-
-
-@pytest.mark.parametrize("workers", [2, 3])
-def test_live_iterators_have_an_epoch_each(folder, workers):
-    batches = make(folder)
-    loaders = [loader_of(batches, workers) for _ in range(2)]
-    iterators, taken = [], [[] for _ in range(4)]
-    for turn in range(4):
-        batches.set_epoch(turn)
-        iterators.append(iter(loaders[turn % 2]))
-    for _ in range(BATCHES):
-        for number, iterator in enumerate(iterators):
-            taken[number].append(next(iterator))
-    assert [epoch_of(of_pass) for of_pass in taken] == [0, 1, 2, 3]
 
 
 def test_an_epoch_that_is_chosen_later_is_not_for_workers_that_have_been_started(folder):
@@ -307,33 +282,3 @@ def test_stateful_data_loaders_go_on_with_the_next_epoch(folder, stateful, worke
     loader = make_loader()
     loader.load_state_dict(at_end)
     assert list(epochs_of(loader, None)) == [DRAWN if workers else 3]
-
-
-def through_torch(batches):
-    stored = io.BytesIO()
-    torch.save(batches, stored)
-    stored.seek(0)
-    return torch.load(stored, weights_only=False)
-
-
-COPIES = {
-    "copy": copy.copy,
-    "deepcopy": copy.deepcopy,
-    "pickle": lambda batches: pickle.loads(pickle.dumps(batches)),
-    "torch.save": through_torch,
-}
-
-
-@pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
-def test_copies_have_epochs_of_their_own(folder, copied):
-    batches = make(folder)
-    assert epoch_of(batches) == 0
-    other = copied(batches)
-    assert epoch_of(other) == 1
-    loader = loader_of(other, 2, persistent_workers=True)
-    other.set_epoch(6)
-    assert epoch_of(loader) == 6
-    batches.set_epoch(11)
-    other.set_epoch(7)
-    assert epoch_of(copied(other)) == 7
-    assert [epoch_of(loader), epoch_of(batches), epoch_of(other)] == [7, 11, 8]

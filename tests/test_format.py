@@ -6,7 +6,6 @@ import struct
 import zlib
 from dataclasses import astuple
 
-import files
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -141,43 +140,9 @@ def test_rows_of_features_are_no_edge_type():
         assert "flag of an edge type, but no edges" in message
 
 
-def test_writer_and_reader_agree_on_every_dtype(tmp_path):
-    arrays = {str(code): np.arange(7).astype(dtype) for code, dtype in gz_format.DTYPES.items()}
-    header = gz_format.layout(
-        "features", [(n, a.dtype, a.size) for n, a in arrays.items()], num_nodes=0, width=0
-    )
-    with FileWriter(tmp_path / "all.gd", header) as writer:
-        for name, values in reversed(arrays.items()):  # any interleaving
-            writer.append(name, values[:3])
-            writer.append(name, values[3:3])
-            writer.append(name, values[3:])
-    _, read = gz_format.read_file(tmp_path / "all.gd")
-    for name, values in arrays.items():
-        assert read[name].dtype == values.dtype
-        np.testing.assert_array_equal(read[name], values)
-
-
 @pytest.mark.parametrize(("count", "message"), [(5, "more than 4"), (3, "not complete")])
 def test_writer_refuses_too_much_and_too_little(tmp_path, count, message):
     header = gz_format.layout("features", [("rows", "<f4", 4)], num_nodes=4, width=1)
     with pytest.raises(ValueError, match=message), FileWriter(tmp_path / "a", header) as writer:
         writer.append("rows", np.zeros(count, np.float32))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_verify_names_the_corrupt_section(tmp_path):
-    path = tmp_path / "g.gl"
-    files.write_graph(path, files.random_edges(50, 300), 50)
-    seen = []
-    header = gz_format.verify_file(path, seen.append)
-    assert sum(seen) == sum(section.length for section in header.sections)
-    content = bytearray(path.read_bytes())
-    content[header.find("indices").offset + 17] ^= 4
-    path.write_bytes(content)
-    with pytest.raises(gz.FormatError, match=r"g\.gl: section 'indices' is corrupt"):
-        gz_format.verify_file(path)
-
-
-def test_dtypes_that_cannot_be_stored_are_named():
-    with pytest.raises(ValueError, match="complex64 cannot be stored"):
-        gz_format.layout("features", [("rows", np.complex64, 1)], num_nodes=1, width=1)

@@ -14,12 +14,10 @@ pytestmark = pytest.mark.core  # under AddressSanitizer, too
 torch = pytest.importorskip("torch")
 
 
-def user_lists(edges, num_nodes, directed=True):
+def user_lists(edges, num_nodes):
     lists = [[] for _ in range(num_nodes)]
     for source, target in edges.tolist():
         lists[source].append(target)
-        if not directed and source != target:
-            lists[target].append(source)
     return [sorted(row) for row in lists]
 
 
@@ -31,15 +29,6 @@ def test_neighbors_and_degrees_are_the_users(small):
         assert graph.neighbors(node).tolist() == lists[node]
         assert graph.degree(node) == len(lists[node])
     assert (graph.num_nodes, graph.num_edges, graph.num_input_edges) == (300, 4000, 4000)
-
-
-def test_undirected_graphs_have_both_directions(tmp_path, order):
-    edges = files.random_edges(60, 500)
-    files.write_graph(tmp_path / "g.gl", edges, 60, directed=False, order=order)
-    graph = gz.Graph(tmp_path / "g.gl")
-    assert not graph.is_directed
-    lists = user_lists(edges, 60, directed=False)
-    assert [graph.neighbors(node).tolist() for node in range(60)] == lists
 
 
 def test_weights_times_and_wide_ids(tmp_path, order):

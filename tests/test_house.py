@@ -159,16 +159,6 @@ def test_optional_packages_are_imported_where_they_belong() -> None:
             assert package not in roots or _within(name) & rooms, f"{name} imports {package}"
 
 
-def test_every_room_is_described() -> None:
-    text = (ROOT / "ARCHITECTURE.md").read_text().split("\n## The rooms")[1].split("\n## ")[0]
-    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    assert {f"`{name}/`" for name in packages} == set(re.findall(r"^\| (`\w+/`) \|", text, re.M))
-    front = re.search(r"^\| front: (.*?) \|", text, re.M)
-    assert front is not None
-    modules = {path.stem for path in PACKAGE.glob("*.py")}
-    assert set(re.findall(r"`(\w+)`", front[1])) == modules
-
-
 @pytest.mark.extended
 def test_no_size_grows_beyond_its_limit() -> None:
     pytest.importorskip("pygount")

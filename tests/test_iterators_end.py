@@ -7,11 +7,11 @@ import os
 import signal
 import sys
 import threading
-import time
 
 import files
 import numpy as np
 import pytest
+from others import alive, wait_until
 
 import graphzero as gz
 from graphzero.io.plan import IOPlan
@@ -36,17 +36,8 @@ if not os.environ.get("GRAPHZERO_TEST_ALL"):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    rng = np.random.default_rng(0)
-    folder = tmp_path_factory.mktemp("iterators") / "data"
-    files.write_dataset(
-        folder,
-        files.random_edges(NODES, 60_000),
-        NODES,
-        features=rng.standard_normal((NODES, DIM), dtype=np.float32),
-        labels=rng.integers(0, 4, NODES),
-        order="hot",
-    )
-    return folder
+    path = tmp_path_factory.mktemp("iterators") / "data"
+    return files.write_random(path, NODES, 60_000, DIM, order="hot")
 
 
 def small_plan(strategy):
@@ -68,17 +59,6 @@ def open_seeds(ds, strategy):
     return gz.NeighborDataset(ds, np.arange(0, 60), [3, 2], batch_size=10, **how)
 
 
-def names():
-    return [t.name for t in threading.enumerate() if t.name.startswith("graphzero")]
-
-
-def wait_until(condition):
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, f"it never came to that: {names()}"
-        time.sleep(0.002)
-
-
 def status(field):
     with open("/proc/self/status") as lines:
         return int(dict(line.split(":", 1) for line in lines)[field].split()[0]) * 1024
@@ -87,7 +67,7 @@ def status(field):
 def held():
     """What iterators may leave behind: counts that must not grow, and bytes."""
     gc.collect()
-    wait_until(lambda: names() == [])
+    wait_until(lambda: alive() == [])
     with open("/proc/self/maps") as maps:
         mappings = sum(1 for _ in maps)
     counts = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,16 +15,9 @@ torch = pytest.importorskip("torch")
 from graphzero.loader.arguments import NO_EFFECT, REFUSED  # noqa: E402
 
 LOADERS = {"NeighborLoader": gz.NeighborLoader, "LinkNeighborLoader": gz.LinkNeighborLoader}
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "loaders.md"
 
 # The C code that these loaders reach is sanitized by the tests of their open form.
 pytestmark = pytest.mark.no_asan
-
-
-@pytest.fixture
-def ds(dataset):
-    with gz.open(dataset[0]) as opened:
-        yield opened
 
 
 def make(name, ds, **options):
@@ -62,20 +54,6 @@ def test_what_has_no_effect_and_what_is_refused(name, ds):
         make(name, ds, **{argument: True if argument == "in_order" else None})
         with pytest.raises(TypeError, match=f"no {argument}: {re.escape(note)}"):
             make(name, ds, **{argument: False if argument == "in_order" else object()})
-
-
-def test_the_page_says_what_becomes_of_every_argument():
-    rows = {}
-    for line in PAGE.read_text().splitlines():
-        found = re.fullmatch(r"\| `(\w+)`(.*?) \| (implemented|no effect|refused) \| (.*) \|", line)
-        if found:
-            rows.setdefault(found[3], {})[found[1], found[2]] = found[4]
-    assert rows["no effect"] == {(name, ""): note for name, note in NO_EFFECT.items()}
-    assert rows["refused"] == {(name, ""): note for name, note in REFUSED.items()}
-    of_nodes, of_links = (parameters(each) | {"data"} for each in LOADERS.values())
-    for name, only_in in rows["implemented"]:
-        assert (name in of_nodes) == (only_in != " (links)")
-        assert (name in of_links) == (only_in != " (nodes)")
 
 
 @pytest.mark.parametrize(

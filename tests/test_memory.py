@@ -18,7 +18,6 @@ from loaders import refused
 from memory_groups import NONE, group
 
 import graphzero as gz
-from graphzero import units
 from graphzero.io import memory
 from graphzero.io.memory import ranks_of_host
 from graphzero.report.readings import MemoryReport, format_memory
@@ -189,13 +188,3 @@ def test_own_memory_is_anonymous_and_what_a_fork_shares_is_counted_once(wide):
     # pages that parent or child has written since the fork are two
     assert abs(during.pss_anonymous - alone.pss_anonymous) < counted_twice / 2
     assert during.pss_anonymous < during.pss < during.resident
-
-
-SHOWN = {
-    **{0: "0 bytes", 999: "999 bytes", 1000: "1.0 kB", 9_960: "10 kB", 999_499: "999 kB"},
-    **{999_500: "1.0 MB", 1_234_567_890: "1.2 GB", 5 * 10**15: "5000 TB"},
-}
-
-
-def test_bytes_as_people_read_them():
-    assert {count: units.format_bytes(count) for count in SHOWN} == SHOWN

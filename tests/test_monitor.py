@@ -8,19 +8,19 @@ import subprocess
 import sys
 import threading
 import time
-from itertools import pairwise
 from pathlib import Path
+from unittest import mock
 
+import files
 import numpy as np
 import others
 import psutil
 import pytest
 
 import graphzero as gz
-from graphzero.loader.stats import BatchTotals, Step, listeners
+from graphzero.loader.stats import listeners
 from graphzero.report import monitor as monitor_module
-from graphzero.report.monitor import Batches, Recorder
-from graphzero.report.recording import FileReading, ProcessReading, read_recording
+from graphzero.report.recording import read_recording
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.no_asan  # starts processes, and measures memory
@@ -31,15 +31,7 @@ NODES = 40_000
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("monitor") / "data"
-    rng = np.random.default_rng(0)
-    gz.build(
-        path,
-        rng.integers(0, NODES, (100_000, 2)),
-        rng.standard_normal((NODES, 64)).astype(np.float32),
-        splits={"train": np.arange(2000)},
-        num_nodes=NODES,
-    ).close()
-    return path
+    return files.write_random(path, NODES, 100_000, 64, splits={"train": np.arange(2000)})
 
 
 @pytest.fixture
@@ -200,83 +192,26 @@ def test_its_files_are_where_it_was_made_and_one_may_fail(tmp_path, monkeypatch)
     assert os.listdir() == []
 
 
-# --- how readings are taken, of a process that is made up
-
-SOME = BatchTotals(batches=3, steps=3)
+# --- how readings are taken
 
 
-class Source:
-    """A process and its files; time passes only as it is told."""
-
-    def __init__(self):
-        self.clock, self.cpu, self.time_to_count_pages = 100.0, 0.0, 0.0
-        self.living, self.looks, self.waits = [7], 0, 0
-        self.failure: Exception | None = None
-
-    def read_processes(self, pid, *, with_pss):
-        if self.failure is not None:
-            raise self.failure
-        self.cpu += self.time_to_count_pages if with_pss else 0.0
-        return tuple(ProcessReading(each, "main", rss=10**8) for each in self.living)
-
-    def read_files(self, paths, parts=1):
-        self.looks += parts == 1
-        return tuple(FileReading(path, 1, 1) for path in paths)
-
-    def wait(self, seconds):
-        """True after so many waits."""
-        self.clock += seconds
-        self.waits -= 1
-        return self.waits < 0
+def test_a_long_run_keeps_a_bounded_number(monkeypatch):
+    thinned, thin = [], monitor_module.thin
+    monkeypatch.setattr(monitor_module, "_MOST_READINGS", 40)
+    monkeypatch.setattr(monitor_module, "thin", lambda kept: thinned.append(1) or thin(kept))
+    with gz.Monitor(interval=0.001) as monitor:
+        first = monitor.recording.readings[0]
+        others.wait_until(lambda: len(thinned) > 2)
+    readings = monitor.recording.readings
+    assert readings[0] == first
+    assert 20 <= len(readings) <= 40
 
 
-@pytest.fixture
-def source(monkeypatch):
-    """It has mapped a file, which is on no disk."""
-    found = Source()
-    monkeypatch.setattr(monitor_module, "mapped_files", lambda pids: ("mapped",))
-    monkeypatch.setattr(monitor_module, "device_bytes", lambda path: None)
-    monkeypatch.setattr(monitor_module, "read_processes", found.read_processes)
-    monkeypatch.setattr(monitor_module, "read_files", found.read_files)
-    monkeypatch.setattr(monitor_module.time, "thread_time", lambda: found.cpu)
-    return found
-
-
-@pytest.fixture
-def begin(source):
-    """Makes a recorder that has taken its first reading, and so many others."""
-    made = []
-
-    def begun(waits):
-        batches = Batches()
-        for io in ("a", "b"):
-            batches.add(Step(0, SOME if io == "a" else BatchTotals(), {"io": io}))
-        recorder = Recorder(os.getpid(), (), batches, 1.0, clock=lambda: source.clock)
-        made.append(recorder)
-        recorder.begin()
-        source.waits = waits
-        recorder.run(source.wait)
-        return recorder
-
-    yield begun
-    for each in made:
-        each.recording(is_last=True)  # listens no more
-
-
-def test_a_long_run_keeps_a_bounded_number(begin):
-    recording = begin(6_000).recording(is_last=True)
-    times = [reading.seconds for reading in recording.readings]
-    assert 900 <= len(times) <= 2001
-    assert (times[0], times[-1]) == (0, recording.seconds)
-    gaps = [after - before for before, after in pairwise(times)]
-    assert max(gaps) < recording.seconds / 100
-
-
-def test_a_reading_that_fails_ends_nothing_and_is_said(source, begin):
-    recorder = begin(1)
-    source.failure, source.waits = OSError("no such luck"), 3
-    with pytest.warns(UserWarning, match="A reading failed: OSError: no such luck"):
-        recorder.run(source.wait)
-    source.failure, source.waits = None, 3
-    recorder.run(source.wait)
-    assert len(recorder.recording(is_last=True).readings) == 6
+def test_a_reading_that_fails_ends_nothing_and_is_said(monkeypatch):
+    failing = mock.Mock(side_effect=OSError("no such luck"))
+    with gz.Monitor(interval=60) as monitor:
+        with monkeypatch.context() as patch:
+            patch.setattr(monitor_module, "read_processes", failing)
+            with pytest.warns(UserWarning, match="A reading failed: OSError: no such luck"):
+                assert len(monitor.recording.readings) == 1
+        assert len(monitor.recording.readings) == 2

@@ -156,20 +156,3 @@ def test_no_two_public_classes_or_functions_have_one_name() -> None:
     names = Counter(node.name for node in bodies if isinstance(node, definitions))
     twice = {name for name, count in names.items() if count > 1 and not name.startswith("_")}
     assert twice <= NAMES_OF_PYG | NAMES_OF_COMMANDS | NAMES_OF_RAY
-
-
-def test_each_of_these_is_noticed() -> None:
-    tree = ast.parse(
-        "def f(a, b, c, d, e, each, *, key: tuple[int, int]):\n"
-        "    found = (a, b)\n"
-        "    g(*found)\n"
-        "    g(*(a, b))\n"
-        "    g(*key)\n"
-        "    return [one for one in a]\n"
-        "def handing_on(self, a, b, c, d, e: tuple[Any, ...], *args):\n"
-        "    g(*args, *zip(*a), *e)\n"
-    )
-    assert pronouns(tree) == ["each", "found", "one"]
-    assert uses_of_any(tree) == ["Any"]
-    assert long_positional(tree) == ["f"]
-    assert [call.split(":")[0] for call in made_for_a_call(tree)] == ["line 3", "line 4", "line 5"]

@@ -109,14 +109,3 @@ def test_dtypes_that_rows_cannot_have_are_refused(dataset, tmp_path):
     with ds, pytest.raises(ValueError, match=message):
         gz.NeighborDataset(ds, feature_dtype="float16")
     assert gz.NeighborDataset(ds, feature_dtype="f4").feature_dtype == np.float32
-    files.write_rows(tmp_path / "x.gd", np.ones((4, 3), np.uint8))
-    mapping = _core.Mapping(tmp_path / "x.gd")
-    rows = _core.Rows(mapping, 4096, 3, 4)
-    reader = _core.DirectReader(mapping, 4096, 3, 4, engine="pread")
-    chosen = np.zeros(2, np.int64)
-    for code, size, message in ((9, 4, "dtype 9"), (99, 6, "dtype 99"), (2, 23, "wrong size")):
-        out = np.empty(size, np.uint8)
-        with pytest.raises(ValueError, match=message):
-            rows.gather(chosen, out, 1, code)
-        with pytest.raises(ValueError, match=message):
-            place(reader.fetch(chosen), out, 1, code)

@@ -31,12 +31,6 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.no_asan
 
 
-@pytest.fixture
-def ds(dataset):
-    with gz.open(dataset[0]) as opened:
-        yield opened
-
-
 def test_lengths_and_attributes(ds):
     loader = loader_of(ds, drop_last=True)
     assert isinstance(loader, torch.utils.data.DataLoader)

@@ -30,10 +30,6 @@ def imported(folder: Path, out: Path, **options: Any) -> dict[str, bytes]:
     return contents(out)
 
 
-def ours(splits: ogb.Arrays) -> ogb.Arrays:
-    return {"val" if name == "valid" else name: ids for name, ids in splits.items()}
-
-
 def write_arxiv(folder: Path) -> ogb.Arrays:
     graph = ogb.random_graph()
     ogb.write_graph(folder, graph, "node_feat", "node_year")

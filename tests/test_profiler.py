@@ -34,12 +34,6 @@ def order():
     return "hot"
 
 
-@pytest.fixture
-def ds(dataset):
-    with gz.open(dataset[0]) as opened:
-        yield opened
-
-
 class Trace:
     """Of a profiler that has ended: (begin, end) of the ranges of this thread, by name."""
 

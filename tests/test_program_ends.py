@@ -49,17 +49,9 @@ FEW = {"workers": ("end", "interrupt"), "persistent workers": ("exit", "exceptio
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    rng = np.random.default_rng(0)
-    folder = tmp_path_factory.mktemp("endings") / "data"
-    files.write_dataset(
-        folder,
-        files.random_edges(NODES, 120_000),
-        NODES,
-        features=rng.standard_normal((NODES, DIM), dtype=np.float32),
-        splits={"train": rng.permutation(NODES)[:1000]},
-        order="hot",
-    )
-    return folder
+    path = tmp_path_factory.mktemp("endings") / "data"
+    splits = {"train": np.random.default_rng(0).permutation(NODES)[:1000]}
+    return files.write_random(path, NODES, 120_000, DIM, order="hot", splits=splits)
 
 
 def cases_of(strategy):

@@ -9,11 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import files
 import pytest
 
 import graphzero as gz
-from graphzero.store.manifest import read_manifest
 
 OF_02 = {"DataType", "convert_csv_to_gd", "convert_csv_to_gl"}
 
@@ -29,12 +27,6 @@ def test_a_star_import_hides_no_builtin_and_has_no_name_of_02(tmp_path: Path) ->
     assert imported == set(gz.__all__)
     assert {"build", "Graph", "NeighborDataset"} <= imported
     assert not imported & (OF_02 | set(dir(builtins)))
-
-
-def test_the_reference_has_every_public_name() -> None:
-    page = Path(__file__).parents[1] / "docs" / "reference.md"
-    names = set(re.findall(r"^::: graphzero\.(\S+)$", page.read_text(), re.MULTILINE))
-    assert {"graph.dataset.open_dataset", *gz.__all__} - {"BFLOAT16"} <= names
 
 
 BUILD = (
@@ -63,12 +55,6 @@ def test_signatures_are_stable(name: str, expected: str) -> None:
     assert all(
         re.search(rf"^(.*, )?{name}(, .*)? : ", inspect.getdoc(function), re.M) for name in names
     )
-
-
-def test_presampling_has_a_default(tmp_path: Path) -> None:
-    gz.build(tmp_path, files.random_edges(50, 300)).close()
-    gz.reorder(path=tmp_path, order="presample").close()
-    assert read_manifest(tmp_path).presampling.fanouts == gz.Presample().fanouts
 
 
 def test_without_ray_only_its_module_is_missing(tmp_path: Path) -> None:

@@ -103,29 +103,3 @@ def test_ported_examples_learn_on_graphzero(real_data, tmp_path, name):
         theirs = tmp_path / f"{name}.py"
         theirs.write_text(pyg_scripts.on_pyg(f"ported/{name}"))
         assert abs(last_figure(theirs, real_data, [], tmp_path) - ours) < 0.15
-
-
-def test_the_table_of_ported_examples_is_true():
-    page = (pyg_scripts.ROOT / "docs" / "coming-from-pyg.md").read_text()
-    rows = dict(re.findall(r"\| \[`([\w/]+\.py)`\]\(\.\./examples/pyg/ported/(\w+)\.py\) \|", page))
-    assert set(rows.values()) == PORTED
-    assert len(rows) == len(PORTED) > 20
-    for of_pyg, name in rows.items():
-        text = (pyg_scripts.FOLDER / "ported" / f"{name}.py").read_text()
-        assert text.startswith(f'"""examples/{of_pyg}: ')
-        assert len(pyg_scripts.changed_lines(f"ported/{name}")) == 2
-        compile(pyg_scripts.on_pyg(f"ported/{name}"), name, "exec")
-
-
-@pytest.mark.parametrize("name", pyg_scripts.NAMES)
-def test_only_the_lines_of_the_loader_and_the_data_change(name):
-    (loader, _), (data, _) = sorted(
-        pyg_scripts.changed_lines(name), key=lambda pair: "=" in pair[0]
-    )
-    assert re.fullmatch(r"from torch_geometric\.[\w.]+ import \w+", loader)
-    assert re.fullmatch(r"\w*data.* = .*", data)
-    compile(pyg_scripts.on_pyg(name), name, "exec")
-
-
-def test_every_script_is_run():
-    assert {case.values[0] for case in CASES} == set(pyg_scripts.NAMES)

@@ -13,6 +13,7 @@ import files
 import numpy as np
 import others
 import pytest
+from others import wait_until
 
 import graphzero as gz
 from graphzero.io import memory
@@ -115,15 +116,6 @@ def test_of_a_file_of_somebody_else_the_truth_is_known(cold_store):
     assert others.as_nobody(look) == [False, 0, 256, None]
 
 
-def until(condition):
-    """Waits for a background thread."""
-    for _ in range(1000):
-        if condition():
-            return True
-        time.sleep(0.01)
-    return False
-
-
 def is_running():
     return any(thread.name.startswith("graphzero-resident") for thread in threading.enumerate())
 
@@ -135,13 +127,13 @@ def keeper_of(*fixed):
 def test_prefixes_are_read_again_after_a_batch_and_left_at_the_end(cold_store):
     prefix, other = prefix_of(cold_store), prefix_of(cold_store)
     keeper = keeper_of((prefix, 8 * MB), (other, 1 * MB))
-    assert until(lambda: prefix.kept_bytes == 8 * MB)
+    wait_until(lambda: prefix.kept_bytes == 8 * MB)
     assert other.num_bytes == 1 * MB
     drop(cold_store, 512, 256)
     time.sleep(0.2)
     assert prefix.kept_bytes == 7 * MB
     keeper.follow_batch()
-    assert until(lambda: prefix.kept_bytes == 8 * MB)
+    wait_until(lambda: prefix.kept_bytes == 8 * MB)
     keeper.close()
     assert 2048 <= cold_store.mapping.resident_pages() < 2048 + 64
     keeper_of((prefix, 16 * MB)).close()  # between two steps
@@ -165,9 +157,9 @@ class Kept:
         self.watch.batches += 1
         self.keeper.follow_batch()
 
-    def is_kept(self, num_bytes):
-        """Whether the prefix comes to this size, and into memory."""
-        return until(
+    def wait_for(self, num_bytes):
+        """Until the prefix has this size, and is in memory."""
+        wait_until(
             lambda: (self.prefix.num_bytes, self.prefix.kept_bytes) == (num_bytes, num_bytes)
         )
 
@@ -183,46 +175,46 @@ def test_rows_are_kept_as_far_as_the_model_leaves_memory(cold_store, monkeypatch
     with Kept(
         cold_store, monkeypatch, first=2 * MB, most=12 * MB, reserve=1 * MB, available=40 * MB
     ) as kept:
-        assert kept.is_kept(2 * MB)
+        kept.wait_for(2 * MB)
         for _ in range(3):
             kept.count_batch()
         time.sleep(0.2)
         assert kept.prefix.num_bytes == 2 * MB  # a model may still be taking its memory
         kept.count_batch()
-        assert kept.is_kept(12 * MB)
+        kept.wait_for(12 * MB)
         kept.available = 10 * MB
         kept.count_batch()
         # less a twentieth, less the reserve, in whole pages
         less = (int(0.95 * 10 * MB) - 1 * MB) // PAGESIZE * PAGESIZE
-        assert kept.is_kept(less)
+        kept.wait_for(less)
         kept.available = 40 * MB
         kept.count_batch()
         time.sleep(0.2)
         assert kept.prefix.num_bytes == less  # what has been seen will come again
         kept.available = 0
         kept.count_batch()
-        assert kept.is_kept(0)
+        kept.wait_for(0)
 
 
 def test_what_the_kernel_takes_back_again_is_given_up_for_some_time(cold_store, monkeypatch):
     with Kept(cold_store, monkeypatch, first=16 * MB, most=16 * MB) as kept:
-        assert kept.is_kept(16 * MB)
+        kept.wait_for(16 * MB)
         for _ in range(4):
             kept.count_batch()
         time.sleep(0.3)  # the thread must not look while pages are being released
         drop(cold_store, 0, 2048)
         kept.count_batch()
-        assert kept.is_kept(8 * MB)  # the end for the beginning
+        kept.wait_for(8 * MB)  # the end for the beginning
         for _ in range(3):
             kept.count_batch()
             time.sleep(0.05)
-        assert kept.is_kept(8 * MB)
+        kept.wait_for(8 * MB)
 
         def grows():
             kept.count_batch()
             return kept.prefix.num_bytes == 16 * MB
 
-        assert until(grows)
+        wait_until(grows)
 
 
 def test_iterations_of_a_process_divide_and_ranks_leave_room(cold_store, tmp_path, monkeypatch):
@@ -231,22 +223,22 @@ def test_iterations_of_a_process_divide_and_ranks_leave_room(cold_store, tmp_pat
     half = int(0.95 * 20 * MB) // 2 // PAGESIZE * PAGESIZE
     files.write_rows(tmp_path / "other.gd", np.zeros((8192, 512), np.float32))
     with Kept(cold_store, monkeypatch, reserve_at_first=15 * MB, **size) as kept:
-        assert kept.is_kept(4 * MB)
+        kept.wait_for(4 * MB)
         for _ in range(4):
             kept.count_batch()
         with Kept(cold_store, monkeypatch, **size):  # the same pages
             kept.count_batch()
-            assert kept.is_kept(16 * MB)
+            kept.wait_for(16 * MB)
         with (
             files.open_cold(gz.FeatureStore, tmp_path / "other.gd") as store,
             Kept(store, monkeypatch, **size) as other,
         ):
-            assert other.is_kept(half)
+            other.wait_for(half)
             kept.count_batch()
-            assert kept.is_kept(half)
+            kept.wait_for(half)
             assert others.in_child(lambda: len(KEEPERS)) == 0  # they are the parent's
         kept.count_batch()
-        assert kept.is_kept(16 * MB)
+        kept.wait_for(16 * MB)
 
 
 def test_failing_to_keep_rows_warns_and_goes_on(cold_store, monkeypatch):
@@ -262,5 +254,5 @@ def test_failing_to_keep_rows_warns_and_goes_on(cold_store, monkeypatch):
         pytest.warns(RuntimeWarning, match="making rows resident failed"),
         closing(keeper_of((prefix, 1 * MB))),
     ):
-        assert until(lambda: seen)
+        wait_until(lambda: seen)
     assert prefix.kept_bytes < 1 * MB

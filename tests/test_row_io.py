@@ -13,7 +13,6 @@ from mmap import PAGESIZE
 import files
 import numpy as np
 import pytest
-import reference_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loaders import loader_of
@@ -22,10 +21,9 @@ import graphzero as gz
 from graphzero import _core
 from graphzero.io import prefetch
 from graphzero.io.memory import LearntMemory, MemoryWatch
-from graphzero.io.plan import IOPlan
 from graphzero.io.prefetch import STRATEGIES
 from graphzero.io.resident import kept_bytes
-from graphzero.io.row_io import PageReadAhead, RowIO, RowSource, touched_rows
+from graphzero.io.row_io import PageReadAhead, RowSource, touched_rows
 from graphzero.io.session import probe_files
 from graphzero.loader.preparation import Preparation
 from graphzero.store.mapped_file import ResidentPrefix
@@ -42,17 +40,8 @@ PLENTY, LITTLE = 1 << 40, 4 << 20
 
 @pytest.fixture(scope="module", params=["input", "hot"])
 def folder(request, tmp_path_factory):
-    rng = np.random.default_rng(0)
-    folder = tmp_path_factory.mktemp("rows") / "data"
-    files.write_dataset(
-        folder,
-        files.random_edges(NODES, 200_000),
-        NODES,
-        features=rng.standard_normal((NODES, DIM)).astype(np.float32),
-        labels=rng.integers(0, 5, NODES),
-        order=request.param,
-    )
-    return folder
+    path = tmp_path_factory.mktemp("rows") / "data"
+    return files.write_random(path, NODES, 200_000, DIM, order=request.param)
 
 
 def make(folder, **options):
@@ -261,13 +250,16 @@ def test_runs_cover_the_pages_of_the_rows(tmp_path_factory, rows, origin, row_by
     with open(path, "wb") as file:
         file.truncate(file_bytes)
     mapping = _core.Mapping(path)
-    runs = reference_rows.page_runs(rows.tolist(), origin, row_bytes, gap, file_bytes)
+    first, last = (origin + rows * row_bytes) // 4096, (origin + (rows + 1) * row_bytes - 1) // 4096
+    touched = sorted({n for a, b in zip(first, last, strict=True) for n in range(a, b + 1)})
+    runs = np.split(touched, np.flatnonzero(np.diff(touched) > gap + 1) + 1) if touched else []
+    lengths = [int(run[-1] - run[0]) + 1 for run in runs]
     pages, _, _ = mapping.willneed(rows, origin, row_bytes, gap)
-    assert pages == sum(-(-length // 4096) for _, length in runs)
+    assert pages == sum(lengths)
     # with nothing trusted, every run is asked for, long ones in pieces of 2 MiB
     _, missing, calls = mapping.willneed(rows, origin, row_bytes, gap, False)
     assert missing <= pages  # of a file without data, nothing is read
-    assert calls == sum(-(-length // (2 << 20)) for _, length in runs)
+    assert calls == sum(-(-length // 512) for length in lengths)
 
 
 @pytest.mark.parametrize("trust", [True, False])
@@ -330,32 +322,8 @@ def test_closing_ends_the_waiting(cold_store):
     waiting = readahead.submit(FAR_ROWS[200:])
     readahead.close()
     assert waiting.cancelled() or waiting.result(timeout=60).pages == 0
+    assert readahead.submit(FAR_ROWS).cancelled()
     assert cold_store.read_ahead(FAR_ROWS[200:], only_count=True)[:2] == (248, 248)
-
-
-@pytest.mark.parametrize(("strategy", "pages"), [("none", 0), ("willneed", 448)])
-def test_only_strategies_that_read_ahead_request_pages(cold_store, strategy, pages):
-    source = RowSource(cold_store, lambda batch, subgraph: FAR_ROWS, "rows")
-    plan = IOPlan(STRATEGIES[strategy])
-    with closing(RowIO({"x": source}, gz.Prefetch(strategy), plan)) as rows:
-        requested = rows.wait(rows.submit(0, None))
-        assert sum(part.pages for part in requested) == pages
-        rows.finish(requested)
-    assert (cold_store.mapping.resident_pages() < 64) is (pages == 0)
-
-
-@pytest.mark.parametrize(("numbering", "requests"), [("rows", 1), ("others", 2)])
-def test_rows_with_the_same_numbers_are_one_request(cold_store, tmp_path, numbering, requests):
-    files.write_rows(tmp_path / "y.gd", np.zeros(32_768, dtype=np.uint8))
-    labels = gz.FeatureStore(tmp_path / "y.gd")
-    sources = {
-        "x": RowSource(cold_store, lambda batch, subgraph: FAR_ROWS, "rows"),
-        "y": RowSource(labels, lambda batch, subgraph: FAR_ROWS, numbering),
-    }
-    with closing(RowIO(sources, gz.Prefetch("willneed"), IOPlan(STRATEGIES["willneed"]))) as rows:
-        submitted = rows.submit(0, None)
-        assert len(submitted) == requests
-        rows.finish(rows.wait(submitted))
 
 
 def test_failing_advice_warns_and_goes_on(cold_store, monkeypatch):

@@ -10,7 +10,6 @@ import pytest
 from typed_graphs import Edges, TypedGraph, write_typed
 
 import graphzero as gz
-from graphzero import _core
 from graphzero.graph.graph import EdgeTypeGraph
 from graphzero.sampling.sampler import NeighborSampler
 
@@ -122,56 +121,14 @@ def test_a_batch_without_memory_says_which_fanouts(plain):
         sampler.sample({"user": [0, 1]})
 
 
-# ---- the core
-
-
-def sample_in_core(lists, **change):
-    """A mini-batch of the users 0 and 1, with some arguments of the core replaced."""
-    arguments = {
-        "csrs": [edges.graph._csr for edges in lists.edges.values()],
-        "ends": np.array([[0, 1], [1, 0]]),
-        "num_nodes": np.array([USERS, FILMS]),
-        "fanouts": np.array([[1], [1]]),
-        "samplings": [gz.Sampling()] * 2,
-        "timed": None,
-        "seeds": [np.array([0, 1]), np.empty(0, np.int64)],
-        "until": None,
-    } | change
-    ids, until = arguments.pop("seeds"), arguments.pop("until")
-    plan = _core.SamplingPlan(**arguments)
-    seeds = _core.Seeds(plan, ids, _core.Draws(0, 0, 0), until)
-    sampler = _core.GroupSampler(plan, [None, None], [None, None])
-    return sampler.sample([seeds], _core.Team(1), _core.Stop())
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
-        ({"ends": np.array([[0, 1], [1, 2]])}, ValueError, "none of 2 node types"),
-        ({"ends": np.array([[1, 0], [0, 1]])}, ValueError, "3 lists of 5 nodes, not 5 of 3"),
-        ({"num_nodes": np.array([USERS, FILMS + 1])}, ValueError, "3 lists of 5 nodes, not 3 of 6"),
-        ({"seeds": [np.array([USERS]), np.array([0])]}, IndexError, "seed 3 of node type 0"),
-        ({"seeds": [np.array([0])]}, ValueError, "every node type needs its own seeds"),
-        ({"until": np.array([1, 2])}, ValueError, "where the plan has times"),
-        ({"fanouts": np.empty((2, 0), np.int64)}, ValueError, "1 to 64 hops, not 0"),
-        ({"timed": [True, False]}, ValueError, "no timestamps"),
-        ({"samplings": [gz.Sampling(weighted=True)] * 2}, ValueError, "no weights"),
-    ],
-)
-def test_the_core_checks_that_its_arguments_fit(plain, change, error, message):
-    with pytest.raises(error, match=message):
-        sample_in_core(plain, **change)
-
-
 def test_files_are_held_while_they_are_sampled_and_then_let_go(plain):
-    sample_in_core(plain)
+    sampler = NeighborSampler(plain, [1])
+    sampler.sample({"user": [0, 1]})
     first, second = [edges.graph for edges in plain.edges.values()]
     second.close()
     with pytest.raises(ValueError, match="closed"):
-        sample_in_core(plain)
+        sampler.sample({"user": [0, 1]})
     first.close()  # not held after the error
-    with pytest.raises(ValueError, match="closed"):
-        sample_in_core(plain)
 
 
 # ---- the files

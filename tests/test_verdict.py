@@ -74,17 +74,6 @@ def test_a_loop_that_waits_at_first_only_is_bound_by_the_model():
     assert find_verdict(replace(totals, stall=60.0)).bound == "delivery"
 
 
-def test_what_helps_the_delivery_depends_on_whether_there_are_workers():
-    assert "num_workers=0" in find_verdict(DELIVERY, Workforce(workers=2)).knob
-    assert "num_workers=0" not in find_verdict(DELIVERY, Workforce(workers=0)).knob
-
-
-@pytest.mark.parametrize("stall", [9.9, 10.1])
-def test_a_tenth_of_the_time_makes_the_difference(stall):
-    totals = BatchTotals(10, 1.0, 9.0, 1.0, steps=10, stall=stall, training=100 - stall)
-    assert find_verdict(totals).bound == ("model" if stall < 10 else "disk")
-
-
 def test_page_faults_that_read_from_the_disk_are_no_gathering():
     assert find_verdict(GATHER, major_faults=1000).bound == "gather"
     verdict = find_verdict(GATHER, major_faults=600_000)  # 60 s, and 10 of them are known

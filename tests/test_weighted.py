@@ -130,10 +130,3 @@ def test_the_build_sums_each_list_by_itself(tmp_path, monkeypatch, order, direct
     naive = reference.adjacency(edges, 40, weights=weights, **how)
     _, arrays = read_file(tmp_path / "out" / "graph.gl")
     np.testing.assert_array_equal(arrays["cum_weights"], naive.sums)
-
-
-def test_negative_weights_are_refused_with_their_line(tmp_path):
-    (tmp_path / "e.csv").write_text("src,dst,weight\n0,1,1\n1,0,-0.5\n")
-    with pytest.raises(ValueError, match=r"e\.csv, line 3: .*-0\.5.*must not be negative"):
-        gz.build(tmp_path / "out", edges=tmp_path / "e.csv")
-    assert not (tmp_path / "out" / "graph.gl").exists()

@@ -152,6 +152,7 @@ CASES = [
     Case("in", "graph.gl", "cum_weights", at(299, 7), "entry 299 of 'cum_weights' is 7.0"),
     Case("in", "graph.gl", "times", at(8, -1), "not in order of 'times'", None, "time_order"),
     Case("in", "graph.gl", "time_order", at(8, 300), "not in order of 'times'"),
+    Case("in", "graph.gl", "time_order", at(9, 2**32 - 1), "not in order of 'times'"),
     Case("in", "graph.gl", "time_order", untimely, "not in order of 'times'"),
     Case("in", "graph.gl", "edge_ids", at(0, 300), "'edge_ids' is 300, out of range for 300"),
     Case("both", "graph.gl", "node_ids", at(4, 40), "entry 4 of 'node_ids' is 40"),
