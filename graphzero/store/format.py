@@ -296,10 +296,8 @@ def layout(
     )
 
 
-def header_checksum(page: bytes | memoryview) -> int | None:
-    """The checksum that a file has of its header page; None if the page is not whole."""
-    if len(page) < PAGE_BYTES:
-        return None
+def header_checksum(page: bytes | memoryview) -> int:
+    """The checksum that a file has of its header page, which must be whole."""
     checksum: int = struct.unpack_from("<I", page, _CRC_AT)[0]
     return checksum
 
