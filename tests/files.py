@@ -85,6 +85,18 @@ def _write(path, kind, arrays, **facts):
             writer.append(name, values)
 
 
+def read_file(path):
+    """Header and every section of a file, read into memory."""
+    header = gz_format.read_header(path)
+    arrays = {}
+    with open(path, "rb") as file:
+        for section in header.sections:
+            file.seek(section.offset)
+            dtype = gz_format.DTYPES[section.dtype]
+            arrays[section.name] = np.fromfile(file, dtype, section.count)
+    return header, arrays
+
+
 def note_checksums(folder):
     """Writes in a manifest that can be read the checksums that its files have now."""
 
@@ -104,7 +116,7 @@ def damage(path, section, entries, value):
 
     All checksums are right again, that of the file in a manifest, too.
     """
-    header, arrays = gz_format.read_file(path)
+    header, arrays = read_file(path)
     found, values = header.find(section), arrays[section].copy()
     values[entries] = value
     right = replace(found, crc=zlib.crc32(values))
@@ -132,7 +144,7 @@ def write_rows(path, rows, *, rank=None, wide=False):
 
 def change_section(path, section, change, **facts):
     """Writes a ``.gd`` again, with other entries of a section and other facts in its header."""
-    header, arrays = gz_format.read_file(path)
+    header, arrays = read_file(path)
     arrays[section] = change(arrays[section])
     facts = {name: getattr(header, name) for name in ("num_nodes", "width", "flags")} | facts
     _write(path, "features", {name: (of.dtype, of) for name, of in arrays.items()}, **facts)

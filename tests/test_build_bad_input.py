@@ -17,9 +17,9 @@ from typed_inputs import WRITES, small
 
 import graphzero as gz
 from graphzero.ingest import build_dataset
+from graphzero.ingest.options import RESERVED
 from graphzero.ingest.sort import TempColumn
 from graphzero.store.atomic import folder_lock
-from graphzero.store.attribute_names import RESERVED
 
 EDGES = np.array([[0, 1], [1, 2], [2, 0], [3, 1]])
 MANY = "".join(f"{i},{i + 1}\n" for i in range(300_000))

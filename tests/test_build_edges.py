@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
+from files import read_file
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from reference_merging import is_symmetric
 
 from graphzero.ingest import build_dataset
-from graphzero.store.format import Header, read_file, verify_file
+from graphzero.store.format import Header, verify_file
 
 EDGES = np.array([[0, 2], [2, 1], [0, 1], [3, 3], [0, 2], [1, 0]])
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import reference_merging as naive
+from files import read_file
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_merging import is_symmetric
@@ -19,7 +20,6 @@ from reference_merging import is_symmetric
 import graphzero as gz
 from graphzero.cli import main
 from graphzero.ingest import build_dataset, merge, sort
-from graphzero.store.format import read_file
 from graphzero.store.manifest import EdgeChanges, Manifest, read_manifest
 
 pytestmark = pytest.mark.no_asan  # the work is that of NumPy

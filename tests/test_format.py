@@ -151,7 +151,7 @@ def test_writer_and_reader_agree_on_every_dtype(tmp_path):
             writer.append(name, values[:3])
             writer.append(name, values[3:3])
             writer.append(name, values[3:])
-    _, read = gz_format.read_file(tmp_path / "all.gd")
+    _, read = files.read_file(tmp_path / "all.gd")
     for name, values in arrays.items():
         assert read[name].dtype == values.dtype
         np.testing.assert_array_equal(read[name], values)

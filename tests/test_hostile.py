@@ -360,7 +360,7 @@ def test_any_words_in_any_file_are_never_followed(tmp_path_factory, examples):
         whole = sound(tmp_path_factory.mktemp, name, wide)
         folder = shutil.copytree(whole, tmp_path_factory.mktemp("damaged") / "d")
         path = folder / data.draw(st.sampled_from(sorted(p.name for p in whole.glob("*.g[ld]"))))
-        arrays = {n: values for n, values in gz_format.read_file(path)[1].items() if len(values)}
+        arrays = {n: values for n, values in files.read_file(path)[1].items() if len(values)}
         for section in data.draw(st.lists(st.sampled_from(list(arrays)), max_size=3)):
             at = st.lists(st.integers(0, len(arrays[section]) - 1), min_size=1, max_size=40)
             word = data.draw(WORDS | st.integers(0, 2**64 - 1)).to_bytes(8, "little")

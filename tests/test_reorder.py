@@ -7,6 +7,7 @@ import os
 import files
 import numpy as np
 import pytest
+from files import read_file
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from reference_merging import is_symmetric
@@ -14,7 +15,7 @@ from reference_merging import is_symmetric
 import graphzero as gz
 from graphzero.ingest import build_dataset, reorder_dataset
 from graphzero.store.atomic import folder_lock
-from graphzero.store.format import FileWriter, read_file, read_header, verify_file
+from graphzero.store.format import FileWriter, read_header, verify_file
 from graphzero.store.manifest import read_manifest
 
 pytestmark = pytest.mark.no_asan  # the work is that of NumPy; the sort has C tests

@@ -12,11 +12,12 @@ import files
 import numpy as np
 import pytest
 from cli_program import only_line, run
+from files import read_file
 from verify_cases import CASES, DATASETS
 
 import graphzero as gz
 from graphzero.report import verify as module
-from graphzero.store.format import DTYPES, read_file, read_header
+from graphzero.store.format import DTYPES, read_header
 
 
 @pytest.fixture(scope="module")

@@ -17,13 +17,12 @@ from graphzero.ingest import dataset_files, graph_input
 from graphzero.ingest.id_map import NodeIds, split_nodes
 from graphzero.ingest.lists import NodeOrder, list_ends
 from graphzero.ingest.merge import MergedEdges
-from graphzero.ingest.options import Progress, WriteOptions
+from graphzero.ingest.options import AttributeOf, Progress, WriteOptions, check_attribute_name
 from graphzero.ingest.row_files import rows_layout
 from graphzero.ingest.rows import NodeReading, Rows, count_classes, open_attribute
 from graphzero.ingest.sort import temp_array
 from graphzero.ingest.writer import DatasetWriter, changing_dataset
 from graphzero.store.atomic import require_disk_space
-from graphzero.store.attribute_names import AttributeOf, check_attribute_name
 from graphzero.store.format import Header, as_dtype, read_header
 from graphzero.store.manifest import (
     EDGES,

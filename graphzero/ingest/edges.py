@@ -13,7 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from graphzero.ingest.options import FOR_EDGES, ReadSummary, Source, WriteOptions, as_source
+from graphzero.ingest.options import (
+    FOR_EDGES,
+    ReadSummary,
+    Source,
+    WriteOptions,
+    as_source,
+    check_attribute_name,
+)
 from graphzero.ingest.options import Column as ColumnName
 from graphzero.ingest.rows import Replacement, Rows, ValueColumns, as_numbers, rows_of_table
 from graphzero.ingest.sort import TempColumn
@@ -46,7 +53,6 @@ from graphzero.ingest.sources.columns import (
 from graphzero.ingest.sources.sparse_matrix import SparseMatrix
 from graphzero.ingest.sources.tables import is_table, open_table
 from graphzero.ingest.sources.text_table import HeaderRule
-from graphzero.store.attribute_names import check_attribute_name
 from graphzero.store.format import id_dtype
 from graphzero.store.manifest import EDGE_TIME, EDGE_WEIGHT
 

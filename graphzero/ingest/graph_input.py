@@ -17,7 +17,7 @@ from graphzero.ingest.edges import EdgeColumns, EdgeInput, EdgeList, IdBound, op
 from graphzero.ingest.id_map import IdColumns, NodeIds, split_nodes
 from graphzero.ingest.link_split import LinkSplit, link_splits
 from graphzero.ingest.merge import Merging, check_attributes, merge_options
-from graphzero.ingest.options import BuildOptions, Source
+from graphzero.ingest.options import BuildOptions, Source, check_attribute_name
 from graphzero.ingest.rows import NodeReading, Rows, open_attribute
 from graphzero.ingest.sources.columns import (
     MAX_NODES,
@@ -27,7 +27,6 @@ from graphzero.ingest.sources.columns import (
     say_direction,
 )
 from graphzero.ingest.sources.tables import is_table
-from graphzero.store.attribute_names import check_attribute_name
 from graphzero.store.format import as_dtype, dtype_name
 from graphzero.store.manifest import (
     EDGE_TIME,

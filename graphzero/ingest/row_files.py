@@ -18,7 +18,7 @@ import numpy.typing as npt
 from graphzero.errors import FormatError
 from graphzero.ingest.dataset_files import StoredGraph, open_stored_graph
 from graphzero.ingest.lists import NodeOrder
-from graphzero.ingest.options import Advance, Progress, WriteOptions
+from graphzero.ingest.options import Advance, AttributeOf, Progress, WriteOptions
 from graphzero.ingest.rows import Rows, open_split
 from graphzero.ingest.sort import (
     Array,
@@ -28,7 +28,6 @@ from graphzero.ingest.sort import (
     temp_array,
 )
 from graphzero.ingest.sources.columns import require_whole
-from graphzero.store.attribute_names import AttributeOf
 from graphzero.store.format import FLAG_VECTOR, FileWriter, Header, id_dtype, layout, sealed_file
 from graphzero.units import refuse_mask
 

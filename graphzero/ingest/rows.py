@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.options import FOR_NODES, FOR_VALUES, Source, as_source
+from graphzero.ingest.options import FOR_NODES, FOR_VALUES, AttributeOf, Source, as_source
 from graphzero.ingest.options import Column as ColumnName
 from graphzero.ingest.sources.arrays import known_names, open_array
 from graphzero.ingest.sources.columns import (
@@ -35,7 +35,6 @@ from graphzero.ingest.sources.columns import (
 )
 from graphzero.ingest.sources.tables import is_table, open_table
 from graphzero.ingest.sources.text_table import HeaderRule, is_number
-from graphzero.store.attribute_names import AttributeOf
 from graphzero.store.format import BFLOAT16, dtype_name
 
 _COUNT_ROWS = 1 << 16

@@ -1,8 +1,7 @@
 """The ``.gl`` and ``.gd`` formats in pure Python: the twin of ``src/format.c``.
 
 ``docs/format.md`` is the table that both implement. `FileWriter` writes the files; C reads them at
-run time; `decode_header`, `read_file` and `verify_file` read them here: for tests, for ``graphzero
-verify``, and for readers without a compiler.
+run time, `decode_header` and `verify_file` where files change, are copied or verified.
 """
 
 from __future__ import annotations
@@ -318,17 +317,6 @@ def read_header(path: str | os.PathLike[str]) -> Header:
         return decode_header(page, size, "graph" if page[:8] == MAGIC["graph"] else "features")
     except FormatError as error:
         raise FormatError(f"{os.fspath(path)} {error}") from None
-
-
-def read_file(path: str | os.PathLike[str]) -> tuple[Header, dict[str, npt.NDArray[np.generic]]]:
-    """Header and every section of a file, read into memory."""
-    header = read_header(path)
-    arrays = {}
-    with open(path, "rb") as file:
-        for section in header.sections:
-            file.seek(section.offset)
-            arrays[section.name] = np.fromfile(file, DTYPES[section.dtype], section.count)
-    return header, arrays
 
 
 def corrupt_sections(
