@@ -22,9 +22,15 @@ from graphzero.ingest.row_files import vector_layout
 from graphzero.ingest.rows import Rows, count_classes
 from graphzero.ingest.sort import spooling_near
 from graphzero.ingest.sources.tables import noting_inputs
-from graphzero.ingest.writer import DatasetWriter, OrderedContent, StoredContent, changing_dataset
+from graphzero.ingest.writer import (
+    UNWRITTEN,
+    DatasetWriter,
+    OrderedContent,
+    StoredContent,
+    changing_dataset,
+)
 from graphzero.store.folder import changing_folder
-from graphzero.store.format import FileWriter, read_header, sealed_file, verify_file
+from graphzero.store.format import FileWriter, sealed_file, verify_file
 from graphzero.store.manifest import (
     EDGE_TIME,
     EDGE_WEIGHT,
@@ -140,42 +146,34 @@ def _write_new(writer: DatasetWriter, graph: GraphInput, wanted: BuildOptions) -
     lists = {edge_type: prepared.edges for edge_type, prepared in read.items()}
     nodes = _write_nodes(writer, graph, graph_input.final_counts(graph, bounds, lists))
     edge_splits = _write_edge_splits(writer, graph, read)
-    extras = _write_extras(writer, wanted.extras)
-    neighbors = writer.options.neighbors if wanted.directed else "both"
-    files = OrderedContent(
-        writer,
-        nodes={name: replace(table, id_map=id_maps.get(name)) for name, table in nodes.items()},
-        sampled_by={edge_type: typed.sampled_by for edge_type, typed in graph.edges.items()},
-        lists=lists,
-        node_rows={name: opened.attributes for name, opened in graph.nodes.items()},
-        edge_rows={edge_type: prepared.attributes for edge_type, prepared in read.items()},
-        has_out_graph=neighbors == "both" and wanted.directed,
-    ).write()
     default = not writer.layout.is_typed
     edges: dict[EdgeType, EdgeTable] = {}
     for edge_type, typed in graph.edges.items():
-        header = read_header(files.graphs[edge_type].resolve(writer.folder))
         edges[edge_type] = EdgeTable(
-            num_edges=header.width,
-            num_input_edges=header.num_input_edges,
-            graph=files.graphs[edge_type],
-            attributes=files.edge_rows[edge_type],
+            num_edges=lists[edge_type].num_stored,
+            num_input_edges=lists[edge_type].num_input_edges,
+            graph=UNWRITTEN,
             splits=edge_splits[edge_type],
             weight=typed.sampled_by.weight or (EDGE_WEIGHT if default else None),
             time=typed.sampled_by.time or (EDGE_TIME if default else None),
             time_level=typed.sampled_by.time_level,
             changes=read[edge_type].changes or None,
         )
-    return Manifest(
-        nodes=files.nodes,
+    manifest = Manifest(
+        nodes={name: replace(table, id_map=id_maps.get(name)) for name, table in nodes.items()},
         edges=edges,
-        neighbors=neighbors,
+        neighbors=writer.options.neighbors if wanted.directed else "both",
         order=writer.options.order,
-        presampling=files.presampling,
         directed=wanted.directed,
-        out_graph=files.out_graph,
-        extras=extras,
+        extras=_write_extras(writer, wanted.extras),
     )
+    return OrderedContent(
+        writer,
+        manifest,
+        lists=lists,
+        node_rows={name: opened.attributes for name, opened in graph.nodes.items()},
+        edge_rows={edge_type: prepared.attributes for edge_type, prepared in read.items()},
+    ).write()
 
 
 def write_dataset(path: str | os.PathLike[str], wanted: BuildOptions) -> BuildNotes:
@@ -255,30 +253,14 @@ def _write_reordered(writer: DatasetWriter, earlier: Manifest) -> Manifest:
     if turned.incoming != earlier.incoming:
         lists[EDGES] = replace(lists[EDGES], incoming=turned.incoming)
     paths = {edge_type: graph.path for edge_type, graph in graphs.items()}
-    files = OrderedContent(
+    return OrderedContent(
         writer,
-        nodes=earlier.nodes,
-        sampled_by=earlier.edges,
+        turned,
         lists=lists,
         node_rows=node_rows,
         edge_rows=edge_rows,
-        has_out_graph=options.neighbors == "both" and earlier.directed,
         stored=StoredContent(paths, orders, visits, turned.incoming != earlier.incoming),
     ).write()
-    edges: dict[EdgeType, EdgeTable] = {}
-    for edge_type, table in earlier.edges.items():
-        graph_entry, rows_entries = files.graphs[edge_type], files.edge_rows[edge_type]
-        edges[edge_type] = replace(
-            table, graph=graph_entry, attributes=rows_entries, num_ordered_edges=None
-        )
-    return replace(
-        turned,
-        nodes=files.nodes,
-        edges=edges,
-        order=options.order,
-        presampling=files.presampling or earlier.presampling,
-        out_graph=files.out_graph,
-    )
 
 
 def reorder_dataset(

@@ -41,11 +41,11 @@ from graphzero.store.manifest import (
     Manifest,
     NodeTable,
     Presampling,
-    SampledBy,
     read_manifest,
 )
 
 Seeds = npt.NDArray[np.int64]
+UNWRITTEN = FileEntry("", "", 0)  # in place of a file that `OrderedContent` writes
 
 _CHUNK = 1 << 16
 _MIN_PIECE = 1024
@@ -217,29 +217,6 @@ class StoredContent:
     is_turned: bool
 
 
-@dataclass(frozen=True)
-class OrderedFiles:
-    """What was written.
-
-    Attributes
-    ----------
-    nodes : dict of str to NodeTable
-        With their files.
-    graphs : dict of EdgeType to FileEntry
-    edge_rows : dict of EdgeType to dict of str to FileEntry
-        Attributes of each edge type.
-    out_graph : FileEntry or None
-    presampling : Presampling or None
-        If visits were counted for this order.
-    """
-
-    nodes: dict[str, NodeTable]
-    graphs: dict[EdgeType, FileEntry]
-    edge_rows: dict[EdgeType, dict[str, FileEntry]]
-    out_graph: FileEntry | None
-    presampling: Presampling | None
-
-
 @dataclass
 class OrderedContent:
     """What is written in an order of the nodes.
@@ -247,34 +224,39 @@ class OrderedContent:
     Attributes
     ----------
     writer : DatasetWriter
-    nodes : dict of str to NodeTable
-        What does not depend on the order, splits among it.
-    sampled_by : mapping of EdgeType to SampledBy or EdgeTable
-        What drives sampling.
+    manifest : Manifest
+        Of what is to be written. Its splits and tables of ids are, because they do not depend on
+        the order; the graph of its edge types may be `UNWRITTEN`.
     lists : dict of EdgeType to EdgeList
         Freed when they are written.
     node_rows : dict of str to dict of str to Rows
         Attributes of each node type.
     edge_rows : dict of EdgeType to dict of str to Rows
         Attributes of each edge type besides those in the graph file.
-    has_out_graph : bool
-        Whether there is a second file, of the out-neighbours.
     stored : StoredContent or None
         Where it comes from, unless it is new.
     """
 
     writer: DatasetWriter
-    nodes: dict[str, NodeTable]
-    sampled_by: Mapping[EdgeType, SampledBy | EdgeTable]
+    manifest: Manifest
     lists: dict[EdgeType, EdgeList]
     node_rows: dict[str, dict[str, Rows]]
     edge_rows: dict[EdgeType, dict[str, Rows]]
-    has_out_graph: bool
     stored: StoredContent | None = None
     _visits: dict[str, Rows] = field(default_factory=dict)
 
-    def write(self) -> OrderedFiles:
-        """Writes everything.
+    @property
+    def nodes(self) -> dict[str, NodeTable]:
+        """Of each type."""
+        return self.manifest.nodes
+
+    @property
+    def has_out_graph(self) -> bool:
+        """Whether there is a second file, of the out-neighbours."""
+        return self.manifest.directed and self.manifest.neighbors == "both"
+
+    def write(self) -> Manifest:
+        """Writes everything; the manifest has all files.
 
         Raises
         ------
@@ -295,12 +277,13 @@ class OrderedContent:
         graphs = self._graphs(orders)
         for entry in hot.values():
             self.writer.discard(entry)
-        return OrderedFiles(
+        return replace(
+            self.manifest,
             nodes={name: self._write_nodes(name, order) for name, order in orders.items()},
-            graphs=graphs,
-            edge_rows={name: self._write_edge_rows(name, entry) for name, entry in graphs.items()},
+            edges={name: self._write_edges(name, entry) for name, entry in graphs.items()},
+            order=self.writer.options.order,
             out_graph=self._out_graph(graphs[EDGES], orders) if self.has_out_graph else None,
-            presampling=presampling,
+            presampling=presampling or self.manifest.presampling,
         )
 
     def _list_ends(self, edge_type: EdgeType) -> tuple[str, str]:
@@ -322,9 +305,9 @@ class OrderedContent:
         # The order of nodes takes half of what it may.
         memory = self.writer.options.order_memory // 2 // len(self.lists)
         times: dict[tuple[str, str], npt.NDArray[np.int64]] = {}
-        for edge_type, sampled_by in self.sampled_by.items():
-            name, attribute = self._list_ends(edge_type)[1], sampled_by.time
-            if attribute is None or sampled_by.time_level != "node":
+        for edge_type, table in self.manifest.edges.items():
+            name, attribute = self._list_ends(edge_type)[1], table.time
+            if attribute is None or table.time_level != "node":
                 continue
             if (name, attribute) not in times:
                 sources = [(self.node_rows[name][attribute], 0)]
@@ -499,8 +482,8 @@ class OrderedContent:
             self.nodes[name], ids=ids, attributes=attributes, visits=visits, num_ordered_nodes=None
         )
 
-    def _write_edge_rows(self, edge_type: EdgeType, graph: FileEntry) -> dict[str, FileEntry]:
-        """The attributes of an edge type, in the order of its lists."""
+    def _write_edges(self, edge_type: EdgeType, graph: FileEntry) -> EdgeTable:
+        """The attributes of an edge type, in the order of its lists, which are written."""
         path = graph.resolve(self.writer.folder)
         stored_as = None if self.stored is None else self.stored.graphs[edge_type]
         entries: dict[str, FileEntry] = {}
@@ -508,4 +491,5 @@ class OrderedContent:
             for attribute, rows in self.edge_rows[edge_type].items():
                 name = self.writer.layout.edge_rows(edge_type, attribute)
                 entries[attribute] = self.writer.edge_rows(name, rows, path, stored_as)
-        return entries
+        table = self.manifest.edges[edge_type]
+        return replace(table, graph=graph, attributes=entries, num_ordered_edges=None)
