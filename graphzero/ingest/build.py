@@ -22,13 +22,7 @@ from graphzero.ingest.row_files import vector_layout
 from graphzero.ingest.rows import Rows, count_classes
 from graphzero.ingest.sort import spooling_near
 from graphzero.ingest.sources.tables import noting_inputs
-from graphzero.ingest.writer import (
-    UNWRITTEN,
-    DatasetWriter,
-    OrderedContent,
-    StoredContent,
-    changing_dataset,
-)
+from graphzero.ingest.writer import UNWRITTEN, DatasetWriter, OrderedContent, changing_dataset
 from graphzero.store.folder import changing_folder
 from graphzero.store.format import FileWriter, sealed_file, verify_file
 from graphzero.store.manifest import (
@@ -228,38 +222,34 @@ def _write_reordered(writer: DatasetWriter, earlier: Manifest) -> Manifest:
     _verify_files(folder, earlier, options.progress)
     orders = dataset_files.stored_orders(folder, earlier)
     node_rows: dict[str, dict[str, Rows]] = {}
-    visits: dict[str, Rows] = {}
     for name, nodes in earlier.nodes.items():
         node_rows[name] = {
             attribute: dataset_files.open_stored_rows(entry.resolve(folder), orders[name])
             for attribute, entry in nodes.attributes.items()
         }
-        if nodes.visits is not None:
-            path = nodes.visits.resolve(folder)
-            visits[name] = dataset_files.open_stored_rows(path, orders[name])
-    graphs: dict[EdgeType, dataset_files.StoredGraph] = {}
+    lists: dict[EdgeType, EdgeList] = {}
     edge_rows: dict[EdgeType, dict[str, Rows]] = {}
     for edge_type, table in earlier.edges.items():
         owner, neighbor = list_ends(edge_type, earlier.incoming)
-        graphs[edge_type] = graph = dataset_files.open_stored_graph(
+        graph = dataset_files.open_stored_graph(
             table.graph.resolve(folder), (orders[owner], orders[neighbor])
         )
+        lists[edge_type] = graph.edges()
         edge_rows[edge_type] = {
             attribute: dataset_files.open_stored_array(entry.resolve(folder), graph.header.width)
             for attribute, entry in table.attributes.items()
         }
-    lists = {edge_type: graph.edges() for edge_type, graph in graphs.items()}
     turned = replace(earlier, neighbors=options.neighbors)
     if turned.incoming != earlier.incoming:
         lists[EDGES] = replace(lists[EDGES], incoming=turned.incoming)
-    paths = {edge_type: graph.path for edge_type, graph in graphs.items()}
     return OrderedContent(
         writer,
         turned,
         lists=lists,
         node_rows=node_rows,
         edge_rows=edge_rows,
-        stored=StoredContent(paths, orders, visits, turned.incoming != earlier.incoming),
+        stored_orders=orders,
+        is_turned=turned.incoming != earlier.incoming,
     ).write()
 
 

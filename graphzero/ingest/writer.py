@@ -111,10 +111,6 @@ class DatasetWriter:
         """Stages a sealed file."""
         return self.change.add(file)
 
-    def discard(self, entry: FileEntry) -> None:
-        """Removes a staged file that no manifest is to have."""
-        (self.folder / entry.staged).unlink()
-
     def commit(self, manifest: Manifest) -> None:
         """Replaces the earlier dataset by this one, unless a file that was read has changed."""
         self.inputs.require_unchanged()
@@ -196,27 +192,6 @@ def changing_dataset(
 # Content that is put in an order
 
 
-@dataclass(frozen=True)
-class StoredContent:
-    """Files of a dataset whose content gets another order.
-
-    Attributes
-    ----------
-    graphs : dict of EdgeType to Path
-        In whose order rows of edges are.
-    orders : dict of str to NodeOrder
-    visits : dict of str to Rows
-        Visit counts, of node types that have some.
-    is_turned : bool
-        Whether the lists get the other direction, so that presampling cannot sample in these.
-    """
-
-    graphs: dict[EdgeType, Path]
-    orders: dict[str, NodeOrder]
-    visits: dict[str, Rows]
-    is_turned: bool
-
-
 @dataclass
 class OrderedContent:
     """What is written in an order of the nodes.
@@ -233,8 +208,10 @@ class OrderedContent:
         Attributes of each node type.
     edge_rows : dict of EdgeType to dict of str to Rows
         Attributes of each edge type besides those in the graph file.
-    stored : StoredContent or None
-        Where it comes from, unless it is new.
+    stored_orders : dict of str to NodeOrder, optional
+        Those of the files of a dataset whose content gets another order.
+    is_turned : bool
+        Whether its lists get the other direction, so that presampling cannot sample in these.
     """
 
     writer: DatasetWriter
@@ -242,7 +219,8 @@ class OrderedContent:
     lists: dict[EdgeType, EdgeList]
     node_rows: dict[str, dict[str, Rows]]
     edge_rows: dict[EdgeType, dict[str, Rows]]
-    stored: StoredContent | None = None
+    stored_orders: dict[str, NodeOrder] | None = None
+    is_turned: bool = False
     _visits: dict[str, Rows] = field(default_factory=dict)
 
     @property
@@ -265,8 +243,11 @@ class OrderedContent:
         OSError
             If the disk is full, or has too little space.
         """
-        if self.stored is not None:
-            self._visits = dict(self.stored.visits)
+        if self.stored_orders is not None:
+            for name, order in self.stored_orders.items():
+                if (visits := self.nodes[name].visits) is not None:
+                    path = visits.resolve(self.writer.folder)
+                    self._visits[name] = dataset_files.open_stored_rows(path, order)
         self._set_node_times()
         self._require_space()
         orders, presampling = self._hot_orders(), None
@@ -276,7 +257,7 @@ class OrderedContent:
             orders = self._visit_orders(orders)
         graphs = self._graphs(orders)
         for entry in hot.values():
-            self.writer.discard(entry)
+            (self.writer.folder / entry.staged).unlink()
         return replace(
             self.manifest,
             nodes={name: self._write_nodes(name, order) for name, order in orders.items()},
@@ -285,6 +266,10 @@ class OrderedContent:
             out_graph=self._out_graph(graphs[EDGES], orders) if self.has_out_graph else None,
             presampling=presampling or self.manifest.presampling,
         )
+
+    def _stored_graph(self, edge_type: EdgeType) -> Path:
+        """The earlier file of an edge type."""
+        return self.manifest.edges[edge_type].graph.resolve(self.writer.folder)
 
     def _list_ends(self, edge_type: EdgeType) -> tuple[str, str]:
         """The node type that has the lists, and the one that is in them."""
@@ -327,8 +312,8 @@ class OrderedContent:
         """
         options, orders = self.writer.options, self._input_orders()
         needed, copies = 0, [0]
-        samples_here = self.stored is None or self.stored.is_turned
-        num_graphs = 1 + self.has_out_graph + (options.presampler is not None and samples_here)
+        samples_in_new = self.stored_orders is None or self.is_turned
+        num_graphs = 1 + self.has_out_graph + (options.presampler is not None and samples_in_new)
         for edge_type, edges in self.lists.items():
             owners, neighbors = self._list_orders(edge_type, orders)
             header = graph_layout(edges, owners, neighbors)
@@ -378,8 +363,9 @@ class OrderedContent:
     ) -> tuple[dict[EdgeType, FileEntry], Presampling]:
         """Counts visits in earlier files, or in new ones in hot order, which are then the input."""
         hot: dict[EdgeType, FileEntry] = {}
-        if self.stored is not None and not self.stored.is_turned:
-            graphs, orders = self.stored.graphs, self.stored.orders
+        if self.stored_orders is not None and not self.is_turned:
+            orders = self.stored_orders
+            graphs = {edge_type: self._stored_graph(edge_type) for edge_type in self.lists}
         else:
             hot, orders = self._graphs(hot_orders), dict(hot_orders)
             folder = self.writer.folder
@@ -465,7 +451,7 @@ class OrderedContent:
 
     def _write_nodes(self, name: str, order: NodeOrder) -> NodeTable:
         """The order, the attributes and the visits of a node type."""
-        writer, layout, is_new = self.writer, self.writer.layout, self.stored is None
+        writer, layout, is_new = self.writer, self.writer.layout, self.stored_orders is None
         ids = writer.node_ids(name, order)
         attributes: dict[str, FileEntry] = {}
         with naming(name):
@@ -485,7 +471,7 @@ class OrderedContent:
     def _write_edges(self, edge_type: EdgeType, graph: FileEntry) -> EdgeTable:
         """The attributes of an edge type, in the order of its lists, which are written."""
         path = graph.resolve(self.writer.folder)
-        stored_as = None if self.stored is None else self.stored.graphs[edge_type]
+        stored_as = None if self.stored_orders is None else self._stored_graph(edge_type)
         entries: dict[str, FileEntry] = {}
         with naming(edge_type):
             for attribute, rows in self.edge_rows[edge_type].items():
