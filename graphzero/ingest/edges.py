@@ -22,7 +22,7 @@ from graphzero.ingest.options import (
     check_attribute_name,
 )
 from graphzero.ingest.options import Column as ColumnName
-from graphzero.ingest.rows import Replacement, Rows, ValueColumns, as_numbers, rows_of_table
+from graphzero.ingest.rows import MergedRows, Rows, ValueColumns, as_numbers, rows_of_table, span_of
 from graphzero.ingest.sort import TempColumn
 from graphzero.ingest.sources.arrays import (
     is_tensor,
@@ -462,7 +462,7 @@ class EdgeList:
         "time" is not used.
     removed : (R,) uint64 or None
         Records that are not stored, ascending.
-    replaced : mapping of str to object
+    replaced : mapping of str to MergedRows
         By column: the values of merged edges.
     """
 
@@ -475,7 +475,7 @@ class EdgeList:
     num_user_edges: int | None = None
     node_times: Array | None = None
     removed: Array | None = None
-    replaced: Mapping[str, Replacement] = field(default_factory=dict)
+    replaced: Mapping[str, MergedRows] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return self.num_records - (0 if self.removed is None else len(self.removed))
@@ -541,12 +541,6 @@ class EdgeList:
         """Frees memory and disk space."""
         for column in self.columns.values():
             column.close()
-
-
-def span_of(ascending: Array, begin: int, end: int) -> tuple[slice, Array]:
-    """Which of ascending numbers are in [begin, end), and how far they are from `begin`."""
-    low, high = np.searchsorted(ascending, np.array([begin, end], np.uint64)).tolist()
-    return slice(low, high), (ascending[low:high] - np.uint64(begin)).astype(np.intp)
 
 
 def _check_bound(ids: Array, bound: IdBound, column: Column, table: Table, record: int) -> None:

@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from graphzero.errors import warn_user
 from graphzero.ingest import sort
-from graphzero.ingest.edges import EdgeColumn, EdgeList, span_of
+from graphzero.ingest.edges import EdgeColumn, EdgeList
 from graphzero.ingest.options import WriteOptions
-from graphzero.ingest.rows import Rows, as_numbers, round_to
+from graphzero.ingest.rows import MergedRows, Rows, as_numbers, round_to, span_of
 from graphzero.ingest.sort import Array
 from graphzero.store.format import dtype_name
 from graphzero.store.manifest import EDGES, EdgeChanges, EdgeType, SampledBy
@@ -433,23 +433,6 @@ class _Aggregate:
                 f"{self._name!r} in a wider dtype, or choose another aggregation, such as 'max'"
             )
         return rows
-
-
-@dataclass(frozen=True)
-class MergedRows:
-    """A row for each group of merged edges, which replaces that of its first edge."""
-
-    first: Array
-    rows: Array
-
-    def into(self, rows: Array, begin: int) -> Array:
-        """Rows of the edges from `begin` on, with those of merged edges replaced."""
-        which, at = span_of(self.first, begin, begin + len(rows))
-        if not len(at):
-            return rows
-        replaced = rows.copy()
-        replaced[at] = self.rows[which].reshape((len(at), *rows.shape[1:]))
-        return replaced
 
 
 def _merge_attributes(
