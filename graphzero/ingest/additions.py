@@ -380,8 +380,7 @@ class Additions:
                 for (piece,) in merged_pieces([nodes], [new_nodes], self._places(table, new_ids)):
                     file.append(BY_ID, piece)
         entry = self.writer.add(file)
-        ids.table = IdTable(file.staged_path)
-        sort.close_with_build(ids.table.close)
+        ids.use(file.staged_path)
         return entry
 
     def _places(self, table: IdTable, new_ids: IdTable) -> Array:
