@@ -263,7 +263,7 @@ class _Append:
     ) -> tuple[FileEntry, insertion.EntryChanges, Header]:
         """Writes the lists of an edge type with the entries of new edges; returns these, too."""
         folder, options = self.writer.folder, self.writer.options
-        owner, neighbor = lists.list_ends(edge_type, incoming)
+        owner, neighbor = lists.ends_of(edge_type, incoming)
         graph = dataset_files.open_stored_graph(
             entry.resolve(folder), (self.before[owner], self.before[neighbor])
         )
@@ -299,7 +299,7 @@ class _Append:
         if edge_type not in self.added.edges:
             return insertion.EntryChanges()
         edges = replace(self.added.edges[edge_type].edges, incoming=incoming)
-        owner, neighbor = lists.list_ends(edge_type, incoming)
+        owner, neighbor = lists.ends_of(edge_type, incoming)
         table = self.earlier.edges[edge_type]
         if table.time is not None and table.time_level == "node" and graph.header.find("times"):
             edges = replace(edges, node_times=self._node_times(neighbor, table.time))

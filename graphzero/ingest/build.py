@@ -15,16 +15,15 @@ from graphzero.ingest.edges import EdgeList, IdBound, read_edges
 from graphzero.ingest.graph_input import GraphInput, naming
 from graphzero.ingest.id_map import collect_ids
 from graphzero.ingest.link_split import Bounds, hold_out, time_bounds, write_link_split
-from graphzero.ingest.lists import list_ends
+from graphzero.ingest.lists import ends_of
 from graphzero.ingest.merge import Prepared, prepare_edges, prepare_held_out
 from graphzero.ingest.options import BuildNotes, BuildOptions, Presampler, Progress, WriteOptions
-from graphzero.ingest.row_files import vector_layout
 from graphzero.ingest.rows import Rows, count_classes
 from graphzero.ingest.sort import spooling_near
 from graphzero.ingest.sources.tables import noting_inputs
 from graphzero.ingest.writer import UNWRITTEN, DatasetWriter, OrderedContent, changing_dataset
 from graphzero.store.folder import changing_folder
-from graphzero.store.format import FileWriter, sealed_file, verify_file
+from graphzero.store.format import FileWriter, sealed_file, vector_layout, verify_file
 from graphzero.store.manifest import (
     EDGE_TIME,
     EDGE_WEIGHT,
@@ -124,7 +123,7 @@ def _write_extras(writer: DatasetWriter, extras: bytes | None) -> FileEntry | No
     """What of a graph of PyG has no row for each node or edge."""
     if extras is None:
         return None
-    header = vector_layout(len(extras), np.uint8)
+    header = vector_layout(len(extras), {"rows": np.uint8})
     with sealed_file(writer.folder / writer.layout.extras, header) as file:
         file.append("rows", np.frombuffer(extras, np.uint8))
     return writer.add(file)
@@ -230,7 +229,7 @@ def _write_reordered(writer: DatasetWriter, earlier: Manifest) -> Manifest:
     lists: dict[EdgeType, EdgeList] = {}
     edge_rows: dict[EdgeType, dict[str, Rows]] = {}
     for edge_type, table in earlier.edges.items():
-        owner, neighbor = list_ends(edge_type, earlier.incoming)
+        owner, neighbor = ends_of(edge_type, earlier.incoming)
         graph = dataset_files.open_stored_graph(
             table.graph.resolve(folder), (orders[owner], orders[neighbor])
         )

@@ -16,6 +16,7 @@ from graphzero.errors import FormatError, warn_user
 from graphzero.ingest.edges import EdgeColumns, EdgeInput, EdgeList, IdBound, open_edges
 from graphzero.ingest.id_map import IdColumns, NodeIds, split_nodes
 from graphzero.ingest.link_split import LinkSplit, link_splits
+from graphzero.ingest.lists import ends_of
 from graphzero.ingest.merge import Merging, check_attributes, merge_options
 from graphzero.ingest.options import BuildOptions, Source, check_attribute_name
 from graphzero.ingest.rows import NodeReading, Rows, open_attribute
@@ -85,13 +86,7 @@ class GraphInput:
 
     def ends(self, edge_type: EdgeType) -> tuple[str, str]:
         """The node types of the first and the second column of an edge list."""
-        return _end_types(edge_type, self.edges[edge_type].merging)
-
-
-def _end_types(edge_type: EdgeType, merging: Merging) -> tuple[str, str]:
-    """The node types of the first and the second column of an edge list."""
-    source, _, target = edge_type
-    return (target, source) if merging.reverse else (source, target)
+        return ends_of(edge_type, self.edges[edge_type].merging.reverse)
 
 
 @contextmanager
@@ -329,7 +324,7 @@ def open_typed_edges(
     if isinstance(edge_index, Source) and not options.is_typed:
         for name in defaults.options().keys() & edge_index.options().keys():
             raise ValueError(f"{name}= is given to the build and to the Source of the edges")
-    first, second = _end_types(edge_type, merging)
+    first, second = ends_of(edge_type, merging.reverse)
     source = open_edges(
         edge_index,
         defaults=defaults,
@@ -366,7 +361,7 @@ def _open_edge_attributes(values: Values, num_edges: int | None) -> dict[str, Ro
 
 def warn_of_ends(edge_type: EdgeType, source: EdgeColumns, merging: Merging) -> None:
     """Warns of two columns that are taken in order because their names do not say what they are."""
-    if source.ends is None or say_direction(source.ends, _end_types(edge_type, merging)):
+    if source.ends is None or say_direction(source.ends, ends_of(edge_type, merging.reverse)):
         return
     first, second = source.ends
     start, end = source.ends[::-1] if merging.reverse else source.ends

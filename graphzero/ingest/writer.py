@@ -17,9 +17,9 @@ from graphzero.ingest.edges import EdgeList
 from graphzero.ingest.graph_input import naming
 from graphzero.ingest.lists import (
     NodeOrder,
+    ends_of,
     graph_layout,
     hot_order,
-    list_ends,
     visit_order,
     write_graph,
 )
@@ -273,7 +273,7 @@ class OrderedContent:
 
     def _list_ends(self, edge_type: EdgeType) -> tuple[str, str]:
         """The node type that has the lists, and the one that is in them."""
-        return list_ends(edge_type, self.lists[edge_type].incoming)
+        return ends_of(edge_type, self.lists[edge_type].incoming)
 
     def _list_orders(
         self, edge_type: EdgeType, orders: Mapping[str, NodeOrder]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -293,6 +293,12 @@ def layout(
     return Header(
         kind, end, tuple(sections), num_nodes, width, flags, num_input_edges, num_neighbors
     )
+
+
+def vector_layout(count: int, dtypes: Mapping[str, npt.DTypeLike]) -> Header:
+    """Header of a ``.gd`` file with vectors of one length, by name: "rows", and others."""
+    arrays = [(name, dtype, count) for name, dtype in dtypes.items()]
+    return layout("features", arrays, num_nodes=count, width=1, flags=FLAG_VECTOR)
 
 
 def header_checksum(page: bytes | memoryview) -> int:
