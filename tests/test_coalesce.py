@@ -354,7 +354,7 @@ def test_refused_with_a_way_out(
 def test_typed_refusals(tmp_path: Path) -> None:
     edges = {WRITES: {"edge_index": [[0, 1, 0], [2, 0, 2]], "year": [1, 2, 3]}}
     for coalesce, message in (
-        ({("a", "b", "c"): True}, r"coalesce names \('a', 'b', 'c'\), which is none"),
+        ({("a", "b", "c"): True}, r"coalesce= has no type \('a', 'b', 'c'\) here"),
         (True, r"edge type \('author', .*\(edge 2\).*'year' differs: 1 and 3"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from graphzero.ingest import dataset_files, insertion, lists, sort
-from graphzero.ingest.additions import Additions, by_type
+from graphzero.ingest.additions import Additions
 from graphzero.ingest.edges import ReadColumn
 from graphzero.ingest.graph_input import naming
 from graphzero.ingest.lists import NodeOrder
-from graphzero.ingest.options import Progress, WriteOptions
+from graphzero.ingest.options import Progress, WriteOptions, by_type
 from graphzero.ingest.row_files import write_blocks
 from graphzero.ingest.rows import Rows, count_classes
 from graphzero.ingest.sort import Array
@@ -50,9 +50,11 @@ def append_dataset(
     limit = parse_size(memory_limit, "memory limit")
     options = WriteOptions("input", None, limit, Progress(progress))
     with changing_dataset(path, options) as (writer, earlier):
-        new_edges = by_type(edges, "edges", earlier.edges)
-        new_nodes = by_type(nodes or None, "nodes", earlier.nodes)
-        removed = by_type(remove_edges, "remove_edges", earlier.edges)
+        new_edges = {} if edges is None else by_type(edges, "edges=", earlier.edges)
+        new_nodes = by_type(nodes, "nodes=", earlier.nodes) if nodes else {}
+        removed: dict[EdgeType, Any] = {}
+        if remove_edges is not None:
+            removed = by_type(remove_edges, "remove_edges=", earlier.edges)
         if not (new_edges or new_nodes or removed):
             raise ValueError("there is nothing to append: give edges=, nodes= or both")
         added = Additions(writer, earlier)

@@ -18,7 +18,7 @@ from graphzero.ingest.id_map import IdColumns, NodeIds, split_nodes
 from graphzero.ingest.link_split import LinkSplit, link_splits
 from graphzero.ingest.lists import ends_of
 from graphzero.ingest.merge import Merging, check_attributes, merge_options
-from graphzero.ingest.options import BuildOptions, Source, check_attribute_name
+from graphzero.ingest.options import BuildOptions, Source, by_type, check_attribute_name
 from graphzero.ingest.rows import NodeReading, Rows, open_attribute
 from graphzero.ingest.sources.columns import (
     MAX_NODES,
@@ -121,14 +121,14 @@ def open_graph_input(options: BuildOptions) -> GraphInput:
     OSError
         If a file cannot be opened.
     """
-    by_type = _typed if options.is_typed else _untyped
     link: dict[EdgeType, LinkSplit] = {}
     if options.edge_splits is not None:
         is_typed = options.is_typed and isinstance(options.edges, Mapping)
         link = link_splits(options.edge_splits, options.edges if is_typed else {EDGES: None})
     if link:
         options = replace(options, edge_splits=None)
-    node_types, edge_types, splits, edge_splits = by_type(options)
+    contents = _typed(options) if options.is_typed else _untyped(options)
+    node_types, edge_types, splits, edge_splits = contents
     for name in (*(options.splits or ()), *(options.edge_splits or ())):
         check_split_name(name)
     wanted = merge_options(edge_types, options.coalesce, options.drop_self_loops, options.reverse)
@@ -198,8 +198,8 @@ def _typed(options: BuildOptions) -> ByType:
     return (
         dict(nodes),
         dict(edges),
-        _by_type(options.splits, "splits", nodes),
-        _by_type(options.edge_splits, "edge_splits", edges),
+        _splits_by_type(options.splits, "splits", nodes),
+        _splits_by_type(options.edge_splits, "edge_splits", edges),
     )
 
 
@@ -220,19 +220,14 @@ def _check_edge_type(key: object, nodes: Mapping[str, object]) -> None:
             )
 
 
-def _by_type(
-    splits: Mapping[str, Any] | None, option: str, types: Mapping[_Type, object]
+def _splits_by_type(
+    splits: Mapping[str, Any] | None, option: str, types: Collection[_Type]
 ) -> dict[_Type, Values]:
     """From {split: {type: value}} to {type: {split: value}}."""
     splits_of: dict[_Type, Values] = {key: {} for key in types}
-    for name, by_type in dict(splits or {}).items():
-        if not isinstance(by_type, Mapping) or not by_type.keys() <= splits_of.keys():
-            raise ValueError(
-                f"{option}[{name!r}] of a typed graph must be a dict by type, of "
-                f"{', '.join(map(repr, types))}, and is {by_type!r:.200}"
-            )
-        for key, value in by_type.items():
-            splits_of[key][name] = value
+    for name, value in dict(splits or {}).items():
+        for key, of_type in by_type(value, f"{option}[{name!r}]", types).items():
+            splits_of[key][name] = of_type
     return splits_of
 
 

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy.typing as npt
 from tqdm.auto import tqdm
@@ -17,6 +17,7 @@ from graphzero.store.manifest import EDGES, EdgeType, Neighbors
 from graphzero.units import parse_size, print_lines, printable
 
 Column = str | int
+_Type = TypeVar("_Type", str, EdgeType)
 
 # Which options apply where.
 FOR_EDGES = ("src", "dst", "weight", "timestamp", "edge_attrs", "header", "delimiter")
@@ -386,6 +387,29 @@ def check_memory_limit(size: int | str) -> None:
             f"memory_limit={size!r} is too small: a build needs at least 256MB, whatever the size "
             f"of its input"
         )
+
+
+def by_type(value: Any, option: str, types: Collection[_Type]) -> dict[_Type, Any]:
+    """What an option has for each type; without types, all of it is of the only one.
+
+    Raises
+    ------
+    ValueError
+        If it has something of a type that does not exist.
+    """
+    only = next(iter(types))
+    if not any(only):  # "" or ("", "", "")
+        return {only: value}
+    names = ", ".join(map(repr, types))
+    if not isinstance(value, Mapping):
+        kind = "node" if isinstance(only, str) else "edge"
+        raise ValueError(
+            f"{option} of a typed graph is a dict by {kind} type, of {names}, not {value!r:.200}"
+        )
+    for key in value:
+        if key not in types:
+            raise ValueError(f"{option} has no type {key!r} here: there are {names}")
+    return dict(value)
 
 
 # Names that attributes may have: none that a mini-batch or a graph of PyG uses otherwise
