@@ -16,6 +16,7 @@ import pytest
 from http_server import serving
 
 import graphzero as gz
+from graphzero.ingest import writer
 from graphzero.store import folder as folder_module
 from graphzero.store import remote, remote_files
 from graphzero.store.atomic import is_staging_name
@@ -128,7 +129,7 @@ def counted_from_commit(work: Callable[[], object]) -> None:
         commit(*arguments)
 
     commit = folder_module.commit
-    remote.commit = folder_module.commit = committing  # type: ignore[attr-defined]
+    remote.commit = writer.commit = committing  # type: ignore[attr-defined]
     work()
 
 

@@ -21,8 +21,13 @@ from graphzero.ingest.options import BuildNotes, BuildOptions, Presampler, Progr
 from graphzero.ingest.rows import Rows, count_classes
 from graphzero.ingest.sort import spooling_near
 from graphzero.ingest.sources.tables import noting_inputs
-from graphzero.ingest.writer import UNWRITTEN, DatasetWriter, OrderedContent, changing_dataset
-from graphzero.store.folder import changing_folder
+from graphzero.ingest.writer import (
+    UNWRITTEN,
+    DatasetWriter,
+    OrderedContent,
+    changing_dataset,
+    writing_dataset,
+)
 from graphzero.store.format import FileWriter, sealed_file, vector_layout, verify_file
 from graphzero.store.manifest import (
     EDGE_TIME,
@@ -191,8 +196,7 @@ def write_dataset(path: str | os.PathLike[str], wanted: BuildOptions) -> BuildNo
             summary = typed.edges.source.summary
             options.notes.begin(edge_type, summary, options.neighbors, wanted.directed)
         folder.mkdir(parents=True, exist_ok=True)
-        with changing_folder(folder, replaces=True) as change:
-            writer = DatasetWriter(change, options, graph.layout, inputs)
+        with writing_dataset(folder, options, inputs, graph.layout) as writer:
             writer.commit(_write_new(writer, graph, wanted))
     return options.notes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -29,9 +30,9 @@ from graphzero.ingest.rows import Rows, as_numbers, rows_of_array
 from graphzero.ingest.sort import Array, spooling_near, temp_array
 from graphzero.ingest.sources.columns import Column, checked
 from graphzero.ingest.sources.tables import InputFiles, noting_inputs
-from graphzero.store.atomic import require_disk_space
-from graphzero.store.folder import FolderChange, changing_folder
-from graphzero.store.format import FileWriter, sealed_file
+from graphzero.store.atomic import folder_lock, require_disk_space
+from graphzero.store.folder import commit, is_committed, recover, recover_dataset
+from graphzero.store.format import FileWriter, encode_header, header_checksum, sealed_file
 from graphzero.store.manifest import (
     EDGES,
     EdgeTable,
@@ -89,32 +90,54 @@ class DatasetWriter:
 
     Attributes
     ----------
-    change : FolderChange
-        Of the locked folder.
+    folder : pathlib.Path
+        That of the dataset, whose lock this process has.
+    earlier : Manifest or None
+        Of the dataset in the folder.
     options : WriteOptions
     layout : Layout
     inputs : InputFiles
         What is read, which must not change meanwhile.
     """
 
-    change: FolderChange
+    folder: Path
+    earlier: Manifest | None
     options: WriteOptions
     layout: Layout
-    inputs: InputFiles = field(default_factory=InputFiles)
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the dataset."""
-        return self.change.folder
+    inputs: InputFiles
+    _staged: list[FileWriter] = field(default_factory=list)
 
     def add(self, file: FileWriter) -> FileEntry:
-        """Stages a sealed file."""
-        return self.change.add(file)
+        """Takes a sealed file, which has its staged name until the commit."""
+        self._staged.append(file)
+        checksum = header_checksum(encode_header(file.header))
+        return FileEntry(file.path.name, file.staged_path.name, checksum)
 
     def commit(self, manifest: Manifest) -> None:
-        """Replaces the earlier dataset by this one, unless a file that was read has changed."""
+        """Replaces the earlier dataset by one of these files, or changes nothing: see `commit`.
+
+        Raises
+        ------
+        ValueError
+            If a file that was read has changed, or two files have one name.
+        """
         self.inputs.require_unchanged()
-        self.change.commit(manifest)
+        names = Counter(entry.name for entry in manifest.entries())
+        for name in (name for name, count in names.items() if count > 1):
+            raise ValueError(
+                f"an edge attribute and an edge split would both be stored in {name}: choose "
+                f"another name for one of them"
+            )
+        try:
+            commit(self.folder, self.earlier, manifest)
+        finally:
+            if is_committed(self.folder, manifest):
+                self._staged.clear()
+
+    def discard(self) -> None:
+        """Removes the files that are not committed."""
+        for file in self._staged:
+            file.discard()
 
     def lists(
         self, name: str, edges: EdgeList, owners: NodeOrder, neighbors: NodeOrder | None
@@ -169,6 +192,36 @@ class DatasetWriter:
 
 
 @contextmanager
+def writing_dataset(
+    folder: Path, options: WriteOptions, inputs: InputFiles, layout: Layout | None = None
+) -> Iterator[DatasetWriter]:
+    """The writer of a dataset in a folder, which is locked and recovered first.
+
+    With a layout, a dataset that is there is replaced, whatever it is. Files of a change that ends
+    without a commit are removed.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process has the lock.
+    FileNotFoundError, FormatError
+        As `recover_dataset`, unless the dataset is replaced.
+    """
+    with folder_lock(folder):
+        earlier: Manifest | None
+        if layout is None:
+            earlier = recover_dataset(folder)
+            layout = earlier.layout
+        else:
+            earlier = recover(folder)
+        writer = DatasetWriter(folder, earlier, options, layout, inputs)
+        try:
+            yield writer
+        finally:
+            writer.discard()
+
+
+@contextmanager
 def changing_dataset(
     path: str | os.PathLike[str], options: WriteOptions
 ) -> Iterator[tuple[DatasetWriter, Manifest]]:
@@ -183,10 +236,13 @@ def changing_dataset(
     """
     folder = Path(path)
     read_manifest(folder)
-    with spooling_near(folder), noting_inputs() as inputs, changing_folder(folder) as change:
-        earlier = change.earlier
-        assert earlier is not None
-        yield DatasetWriter(change, options, earlier.layout, inputs), earlier
+    with (
+        spooling_near(folder),
+        noting_inputs() as inputs,
+        writing_dataset(folder, options, inputs) as writer,
+    ):
+        assert writer.earlier is not None
+        yield writer, writer.earlier
 
 
 # Content that is put in an order
