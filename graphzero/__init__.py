@@ -21,101 +21,61 @@ except ImportError as error:
     load_for(error)
     from graphzero import _core
 
-from graphzero.errors import FormatError
-from graphzero.graph.dataset import Dataset, TypedDataset, open_dataset
-from graphzero.graph.features import FeatureStore
-from graphzero.graph.graph import Graph, SampledNeighbors
-from graphzero.graph.user_input import Sampling
-from graphzero.io.prefetch import Prefetch
+from graphzero.errors import FormatError as FormatError
+from graphzero.graph.dataset import Dataset as Dataset
+from graphzero.graph.dataset import TypedDataset as TypedDataset
+from graphzero.graph.dataset import open_dataset
+from graphzero.graph.features import FeatureStore as FeatureStore
+from graphzero.graph.graph import Graph as Graph
+from graphzero.graph.graph import SampledNeighbors as SampledNeighbors
+from graphzero.graph.user_input import Sampling as Sampling
+from graphzero.io.prefetch import Prefetch as Prefetch
 from graphzero.pyg.facade import GraphFacade
-from graphzero.sampling.presample import Presample
-from graphzero.sampling.sampler import NeighborSampler, Subgraph
-from graphzero.store.format import BFLOAT16
+from graphzero.sampling.presample import Presample as Presample
+from graphzero.sampling.sampler import NeighborSampler as NeighborSampler
+from graphzero.sampling.sampler import Subgraph as Subgraph
+from graphzero.store.format import BFLOAT16 as BFLOAT16
 
 if TYPE_CHECKING:
-    from graphzero.api import (
-        append,
-        build,
-        drop_attribute,
-        from_ogb,
-        remap_edge_ids,
-        reorder,
-        set_attribute,
-        set_split,
-    )
-    from graphzero.ingest.link_split import LinkSplit
-    from graphzero.ingest.options import Source
-    from graphzero.loader.link_dataset import LinkNeighborDataset
-    from graphzero.loader.mini_batch import Collate, MiniBatch, SampledBatch, TypedMiniBatch
-    from graphzero.loader.neighbor_dataset import NeighborDataset
-    from graphzero.loader.neighbor_loader import LinkNeighborLoader, NeighborLoader
-    from graphzero.loader.profiler import profile
-    from graphzero.loader.stats import BatchStats
-    from graphzero.loader.subgraph_loader import SubgraphLoader
-    from graphzero.loader.walk_dataset import WalkDataset, WalkLoader
-    from graphzero.packs.packing import PackedDataset, pack
-    from graphzero.report.monitor import Monitor
-    from graphzero.report.readings import MemoryReport, memory_report
-    from graphzero.report.verify import Finding, verify
-    from graphzero.store.remote import fetch, publish
-    from graphzero.training.graphsage import GraphSAGE
-    from graphzero.training.infer import infer
+    from graphzero.api import append as append
+    from graphzero.api import build as build
+    from graphzero.api import drop_attribute as drop_attribute
+    from graphzero.api import from_ogb as from_ogb
+    from graphzero.api import remap_edge_ids as remap_edge_ids
+    from graphzero.api import reorder as reorder
+    from graphzero.api import set_attribute as set_attribute
+    from graphzero.api import set_split as set_split
+    from graphzero.ingest.link_split import LinkSplit as LinkSplit
+    from graphzero.ingest.options import Source as Source
+    from graphzero.loader.link_dataset import LinkNeighborDataset as LinkNeighborDataset
+    from graphzero.loader.mini_batch import Collate as Collate
+    from graphzero.loader.mini_batch import MiniBatch as MiniBatch
+    from graphzero.loader.mini_batch import SampledBatch as SampledBatch
+    from graphzero.loader.mini_batch import TypedMiniBatch as TypedMiniBatch
+    from graphzero.loader.neighbor_dataset import NeighborDataset as NeighborDataset
+    from graphzero.loader.neighbor_loader import LinkNeighborLoader as LinkNeighborLoader
+    from graphzero.loader.neighbor_loader import NeighborLoader as NeighborLoader
+    from graphzero.loader.profiler import profile as profile
+    from graphzero.loader.stats import BatchStats as BatchStats
+    from graphzero.loader.subgraph_loader import SubgraphLoader as SubgraphLoader
+    from graphzero.loader.walk_dataset import WalkDataset as WalkDataset
+    from graphzero.loader.walk_dataset import WalkLoader as WalkLoader
+    from graphzero.packs.packing import PackedDataset as PackedDataset
+    from graphzero.packs.packing import pack as pack
+    from graphzero.report.monitor import Monitor as Monitor
+    from graphzero.report.readings import MemoryReport as MemoryReport
+    from graphzero.report.readings import memory_report as memory_report
+    from graphzero.report.verify import Finding as Finding
+    from graphzero.report.verify import verify as verify
+    from graphzero.store.remote import fetch as fetch
+    from graphzero.store.remote import publish as publish
+    from graphzero.training.graphsage import GraphSAGE as GraphSAGE
+    from graphzero.training.infer import infer as infer
 
 __version__ = "1.0.0rc1"
 
 open = open_dataset
 Dataset.facade_of = GraphFacade.of_files
-
-# What ``from graphzero import *`` imports: neither names of 0.2, nor what would hide a built-in.
-__all__ = [
-    "BFLOAT16",
-    "BatchStats",
-    "Collate",
-    "Dataset",
-    "FeatureStore",
-    "Finding",
-    "FormatError",
-    "Graph",
-    "GraphSAGE",
-    "LinkNeighborDataset",
-    "LinkNeighborLoader",
-    "LinkSplit",
-    "MemoryReport",
-    "MiniBatch",
-    "Monitor",
-    "NeighborDataset",
-    "NeighborLoader",
-    "NeighborSampler",
-    "PackedDataset",
-    "Prefetch",
-    "Presample",
-    "SampledBatch",
-    "SampledNeighbors",
-    "Sampling",
-    "Source",
-    "Subgraph",
-    "SubgraphLoader",
-    "TypedDataset",
-    "TypedMiniBatch",
-    "WalkDataset",
-    "WalkLoader",
-    "append",
-    "build",
-    "drop_attribute",
-    "fetch",
-    "from_ogb",
-    "get_include",
-    "infer",
-    "memory_report",
-    "pack",
-    "profile",
-    "publish",
-    "remap_edge_ids",
-    "reorder",
-    "set_attribute",
-    "set_split",
-    "verify",
-]
 
 # Names that are imported at their first use, because their modules need torch, pyarrow or psutil.
 _LAZY = {
@@ -125,7 +85,6 @@ _LAZY = {
             *("append", "build", "drop_attribute", "from_ogb", "remap_edge_ids", "reorder"),
             *("set_attribute", "set_split"),
         ),
-        "graphzero.compat02": ("DataType", "convert_csv_to_gd", "convert_csv_to_gl"),
         "graphzero.ingest.link_split": ("LinkSplit",),
         "graphzero.ingest.options": ("Source",),
         "graphzero.loader.link_dataset": ("LinkNeighborDataset",),
@@ -146,6 +105,11 @@ _LAZY = {
     }.items()
     for name in names
 }
+_OF_02 = dict.fromkeys(["DataType", "convert_csv_to_gd", "convert_csv_to_gl"], "graphzero.compat02")
+# What ``from graphzero import *`` imports: neither names of 0.2, nor what would hide a built-in.
+__all__ = ["BFLOAT16", "Dataset", "FeatureStore", "FormatError", "Graph", "NeighborSampler"]
+__all__ += ["Prefetch", "Presample", "SampledNeighbors", "Sampling", "Subgraph", "TypedDataset"]
+__all__ += ["get_include", *_LAZY]
 
 
 def get_include() -> str:
@@ -163,9 +127,10 @@ def get_include() -> str:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    module = _LAZY.get(name) or _OF_02.get(name)
+    if module is None:
         raise AttributeError(f"module 'graphzero' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_LAZY[name]), name)
+    value = getattr(importlib.import_module(module), name)
     globals()[name] = value
     return value
 

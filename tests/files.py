@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
-import re
 import signal
 import zlib
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -85,19 +85,38 @@ def _write(path, kind, arrays, **facts):
             writer.append(name, values)
 
 
-def forget_checksums(folder):
-    """Takes from a manifest, if there is one, what tells its files from others."""
-    manifest = folder / "dataset.json"
-    if manifest.exists():
-        manifest.write_text(re.sub(r',\s*"checksum": \d+', "", manifest.read_text()))
+def read_file(path):
+    """Header and every section of a file, read into memory."""
+    header = gz_format.read_header(path)
+    arrays = {}
+    with open(path, "rb") as file:
+        for section in header.sections:
+            file.seek(section.offset)
+            dtype = gz_format.DTYPES[section.dtype]
+            arrays[section.name] = np.fromfile(file, dtype, section.count)
+    return header, arrays
+
+
+def note_checksums(folder):
+    """Writes in a manifest that can be read the checksums that its files have now."""
+
+    def noted(fields):
+        path = folder / fields.get("name", "")
+        if "checksum" in fields and path.is_file() and path.stat().st_size >= 4096:
+            fields["checksum"] = gz_format.header_checksum(path.read_bytes())
+        return fields
+
+    with suppress(FileNotFoundError, json.JSONDecodeError):
+        content = json.loads((folder / "dataset.json").read_text(), object_hook=noted)
+        (folder / "dataset.json").write_text(json.dumps(content, indent=2) + "\n")
 
 
 def damage(path, section, entries, value):
     """Replaces values of a section, in place; returns the first byte of the last one.
 
-    All checksums are right again, but for that of the file in a manifest, which is taken away.
+    All checksums are right again, that of the file in a manifest, too.
     """
-    header, arrays = gz_format.read_file(path)
+    header, arrays = read_file(path)
     found, values = header.find(section), arrays[section].copy()
     values[entries] = value
     right = replace(found, crc=zlib.crc32(values))
@@ -106,7 +125,7 @@ def damage(path, section, entries, value):
         file.write(gz_format.encode_header(replace(header, sections=sections)))
         file.seek(found.offset)
         file.write(values)
-    forget_checksums(Path(path).parent)
+    note_checksums(Path(path).parent)
     return found.offset + int(np.arange(len(values))[entries].max()) * values.itemsize
 
 
@@ -125,7 +144,7 @@ def write_rows(path, rows, *, rank=None, wide=False):
 
 def change_section(path, section, change, **facts):
     """Writes a ``.gd`` again, with other entries of a section and other facts in its header."""
-    header, arrays = gz_format.read_file(path)
+    header, arrays = read_file(path)
     arrays[section] = change(arrays[section])
     facts = {name: getattr(header, name) for name in ("num_nodes", "width", "flags")} | facts
     _write(path, "features", {name: (of.dtype, of) for name, of in arrays.items()}, **facts)
@@ -138,7 +157,8 @@ def write_dataset(folder, edges, num_nodes, *, features=None, labels=None, split
     rank = graph.node_rank if options.get("order") == "hot" else None
 
     def entry(name):
-        return FileEntry(name, f".{name}.0.gz-staged")
+        checksum = gz_format.header_checksum((folder / name).read_bytes())
+        return FileEntry(name, f".{name}.0.gz-staged", checksum)
 
     attributes = {}
     for name, rows in (("features", features), ("labels", labels)):

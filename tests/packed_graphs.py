@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from files import read_file
 
 import graphzero as gz
-from graphzero.store.format import FileWriter, layout, read_file
+from graphzero.store.format import FileWriter, layout
 
 SAMPLING: dict[str, Any] = {"batch_size": 7, "shuffle": True, "seed": 5}
 PAPERS, AUTHORS = 60, 25

@@ -17,9 +17,9 @@ from typed_inputs import WRITES, small
 
 import graphzero as gz
 from graphzero.ingest import build_dataset
+from graphzero.ingest.options import RESERVED
 from graphzero.ingest.sort import TempColumn
 from graphzero.store.atomic import folder_lock
-from graphzero.store.attribute_names import RESERVED
 
 EDGES = np.array([[0, 1], [1, 2], [2, 0], [3, 1]])
 MANY = "".join(f"{i},{i + 1}\n" for i in range(300_000))
@@ -290,8 +290,14 @@ def test_a_wrong_number_of_records(tmp_path):
         ({"neighbors": "both"}, "neighbors='both' are not for typed graphs"),
         ({"features": np.ones((4, 2))}, "features= is for graphs without types.*nodes={'paper'"),
         ({"src": 1}, "src= is for graphs without types.*gz.Source"),
-        ({"splits": {"t": [1, 2]}}, "'t'. .*must be a dict by type, of 'paper', 'author', .*is .1"),
-        ({"edge_splits": {"train": {"writes": [1]}}}, "must be a dict by type.*, and is {'writes"),
+        (
+            {"splits": {"t": [1, 2]}},
+            "'t'. .*is a dict by node type, of 'paper', 'author', .*not .1",
+        ),
+        (
+            {"edge_splits": {"train": {"writes": [1]}}},
+            "edge_splits.'train'. has no type 'writes' here",
+        ),
         ({"edges": {("author", "writes", "papers"): [[0], [1]]}}, "which nodes= does not have"),
         ({"edges": {("author", "paper"): [[0], [1]]}}, "edge type is .source type, relation"),
         (

@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from files import read_file
 
 import graphzero as gz
 from graphzero.ingest import build_dataset, dataset_files
-from graphzero.store.format import FLAG_VECTOR, Header, read_file, verify_file
+from graphzero.store.format import FLAG_VECTOR, Header, verify_file
 
 EDGES = np.array([[0, 3], [1, 3], [2, 3], [0, 1], [4, 1], [3, 4]])
 NODES = 5

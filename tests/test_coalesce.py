@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import reference_merging as naive
+from files import read_file
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_merging import is_symmetric
@@ -19,7 +20,6 @@ from reference_merging import is_symmetric
 import graphzero as gz
 from graphzero.cli import main
 from graphzero.ingest import build_dataset, merge, sort
-from graphzero.store.format import read_file
 from graphzero.store.manifest import EdgeChanges, Manifest, read_manifest
 
 pytestmark = pytest.mark.no_asan  # the work is that of NumPy
@@ -354,7 +354,7 @@ def test_refused_with_a_way_out(
 def test_typed_refusals(tmp_path: Path) -> None:
     edges = {WRITES: {"edge_index": [[0, 1, 0], [2, 0, 2]], "year": [1, 2, 3]}}
     for coalesce, message in (
-        ({("a", "b", "c"): True}, r"coalesce names \('a', 'b', 'c'\), which is none"),
+        ({("a", "b", "c"): True}, r"coalesce= has no type \('a', 'b', 'c'\) here"),
         (True, r"edge type \('author', .*\(edge 2\).*'year' differs: 1 and 3"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -6,10 +6,11 @@ import files
 import numpy as np
 import pytest
 import reference
+from files import read_file
 
 import graphzero as gz
 from graphzero.compat02 import DataType, convert_csv_to_gd, convert_csv_to_gl
-from graphzero.store.format import read_file, verify_file
+from graphzero.store.format import verify_file
 
 EDGES = [[0, 2], [2, 1], [0, 1], [3, 3], [0, 2]]
 WEIGHTS = [0.5, 1.5, 2.5, 3.5, 4.5]

@@ -135,7 +135,7 @@ def test_bad_calls_are_named(tmp_path):
 
 
 def rewritten(path, **changes):
-    header, _ = gz_format.read_file(path)
+    header, _ = files.read_file(path)
     header = gz_format.Header(**{**header.__dict__, **changes})
     path.write_bytes(gz_format.encode_header(header) + path.read_bytes()[4096:])
 

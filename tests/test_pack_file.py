@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_program import only_line, run
+from files import read_file
 from packed_graphs import (
     AUTHORS,
     CITES,
@@ -32,7 +33,7 @@ from graphzero.packs import packing
 from graphzero.packs.pack_file import Pack
 from graphzero.store import atomic
 from graphzero.store.atomic import is_staging_name
-from graphzero.store.format import FileWriter, read_file
+from graphzero.store.format import FileWriter
 
 pytest.importorskip("torch")
 

@@ -9,13 +9,13 @@ import files
 import numpy as np
 import pytest
 from cli_program import run
+from files import read_file
 from typed_inputs import CITES, WRITES, check_files
 
 import graphzero as gz
 from graphzero import _core
 from graphzero.ingest import build_dataset, reorder_dataset
 from graphzero.sampling.sampler import NeighborSampler
-from graphzero.store.format import read_file
 from graphzero.store.manifest import Presampling, read_manifest
 
 

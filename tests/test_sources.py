@@ -19,12 +19,11 @@ import pyarrow.dataset
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
-from files import contents
+from files import contents, read_file
 
 import graphzero as gz
 from graphzero.ingest import build_dataset
 from graphzero.ingest.sources.tables import table_files
-from graphzero.store.format import read_file
 
 # Python and pyarrow only.
 pytestmark = pytest.mark.no_asan

@@ -11,6 +11,7 @@ from typing import Any
 import compressed
 import numpy as np
 import pytest
+from files import read_file
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +19,6 @@ from graphzero._core import PARSE_PADDING, parse_records
 from graphzero.ingest import build_dataset
 from graphzero.ingest.sources import text_table
 from graphzero.ingest.sources.text_table import TextTable
-from graphzero.store.format import read_file
 
 
 def edges_of(folder: Path) -> list[list[int]]:

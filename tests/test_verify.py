@@ -12,11 +12,12 @@ import files
 import numpy as np
 import pytest
 from cli_program import only_line, run
+from files import read_file
 from verify_cases import CASES, DATASETS
 
 import graphzero as gz
 from graphzero.report import verify as module
-from graphzero.store.format import DTYPES, read_file, read_header
+from graphzero.store.format import DTYPES, read_header
 
 
 @pytest.fixture(scope="module")
@@ -148,8 +149,8 @@ def _replace(old, new):
 )
 def test_files_that_are_not_those_of_the_manifest(copied, change, file, offset, message):
     folder = copied("in")
-    files.forget_checksums(folder)  # a folder of before: those of today have a test of their own
     change(folder)
+    files.note_checksums(folder)  # what is behind them
     (found,) = gz.verify(folder)
     assert (found.path, found.offset) == (str(folder / file), offset)
     assert message in found.message
@@ -196,7 +197,7 @@ def test_files_that_do_not_belong_together(copied, sound):
     (found,) = gz.verify(folder)
     assert found.path == str(folder / "paper.x.gd")
     assert "is not the file that dataset.json describes" in found.message
-    files.forget_checksums(folder)
+    files.note_checksums(folder)
     (found,) = gz.verify(folder)
     assert "does not have the nodes of the type 'paper' in the order" in found.message
 

@@ -6,11 +6,11 @@ import files
 import numpy as np
 import pytest
 import reference
+from files import read_file
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import graphzero as gz
-from graphzero.store.format import read_file
 
 pytestmark = pytest.mark.core  # under AddressSanitizer, too
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -43,8 +43,6 @@ from graphzero.store.manifest import (
 _CHUNK = 1 << 20
 _SEARCHED = 1 << 18  # ids whose places are looked for at once
 
-_Type = TypeVar("_Type", str, EdgeType)
-
 
 @dataclass
 class NewNodes:
@@ -71,29 +69,6 @@ class NewEdges:
     attributes: dict[str, Rows]
     first: int
     changes: EdgeChanges
-
-
-def by_type(value: Any, option: str, types: Mapping[_Type, object]) -> dict[_Type, Any]:
-    """What an option has for each type; without types, all of it is of the only one.
-
-    Raises
-    ------
-    ValueError
-        If it has something of a type that does not exist.
-    """
-    if value is None:
-        return {}
-    only = next(iter(types))
-    if not any(only):  # "" or ("", "", "")
-        return {only: value}
-    names = ", ".join(map(repr, types))
-    if not isinstance(value, Mapping):
-        kind = "node" if isinstance(only, str) else "edge"
-        raise ValueError(f"{option}= of a typed graph is a dict by {kind} type, of {names}")
-    for key in value:
-        if key not in types:
-            raise ValueError(f"{option}= has no type {key!r} here: there are {names}")
-    return dict(value)
 
 
 def _require_equal(names: Mapping[str, object], stored: Mapping[str, object]) -> None:
@@ -380,8 +355,7 @@ class Additions:
                 for (piece,) in merged_pieces([nodes], [new_nodes], self._places(table, new_ids)):
                     file.append(BY_ID, piece)
         entry = self.writer.add(file)
-        ids.table = IdTable(file.staged_path)
-        sort.close_with_build(ids.table.close)
+        ids.use(file.staged_path)
         return entry
 
     def _places(self, table: IdTable, new_ids: IdTable) -> Array:

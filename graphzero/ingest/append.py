@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from graphzero.ingest import dataset_files, insertion, lists, sort
-from graphzero.ingest.additions import Additions, by_type
+from graphzero.ingest.additions import Additions
 from graphzero.ingest.edges import ReadColumn
 from graphzero.ingest.graph_input import naming
 from graphzero.ingest.lists import NodeOrder
-from graphzero.ingest.options import Progress, WriteOptions
+from graphzero.ingest.options import Progress, WriteOptions, by_type
 from graphzero.ingest.row_files import write_blocks
 from graphzero.ingest.rows import Rows, count_classes
 from graphzero.ingest.sort import Array
@@ -50,9 +50,11 @@ def append_dataset(
     limit = parse_size(memory_limit, "memory limit")
     options = WriteOptions("input", None, limit, Progress(progress))
     with changing_dataset(path, options) as (writer, earlier):
-        new_edges = by_type(edges, "edges", earlier.edges)
-        new_nodes = by_type(nodes or None, "nodes", earlier.nodes)
-        removed = by_type(remove_edges, "remove_edges", earlier.edges)
+        new_edges = {} if edges is None else by_type(edges, "edges=", earlier.edges)
+        new_nodes = by_type(nodes, "nodes=", earlier.nodes) if nodes else {}
+        removed: dict[EdgeType, Any] = {}
+        if remove_edges is not None:
+            removed = by_type(remove_edges, "remove_edges=", earlier.edges)
         if not (new_edges or new_nodes or removed):
             raise ValueError("there is nothing to append: give edges=, nodes= or both")
         added = Additions(writer, earlier)
@@ -263,7 +265,7 @@ class _Append:
     ) -> tuple[FileEntry, insertion.EntryChanges, Header]:
         """Writes the lists of an edge type with the entries of new edges; returns these, too."""
         folder, options = self.writer.folder, self.writer.options
-        owner, neighbor = lists.list_ends(edge_type, incoming)
+        owner, neighbor = lists.ends_of(edge_type, incoming)
         graph = dataset_files.open_stored_graph(
             entry.resolve(folder), (self.before[owner], self.before[neighbor])
         )
@@ -299,7 +301,7 @@ class _Append:
         if edge_type not in self.added.edges:
             return insertion.EntryChanges()
         edges = replace(self.added.edges[edge_type].edges, incoming=incoming)
-        owner, neighbor = lists.list_ends(edge_type, incoming)
+        owner, neighbor = lists.ends_of(edge_type, incoming)
         table = self.earlier.edges[edge_type]
         if table.time is not None and table.time_level == "node" and graph.header.find("times"):
             edges = replace(edges, node_times=self._node_times(neighbor, table.time))

@@ -15,16 +15,20 @@ from graphzero.ingest.edges import EdgeList, IdBound, read_edges
 from graphzero.ingest.graph_input import GraphInput, naming
 from graphzero.ingest.id_map import collect_ids
 from graphzero.ingest.link_split import Bounds, hold_out, time_bounds, write_link_split
-from graphzero.ingest.lists import list_ends
+from graphzero.ingest.lists import ends_of
 from graphzero.ingest.merge import Prepared, prepare_edges, prepare_held_out
 from graphzero.ingest.options import BuildNotes, BuildOptions, Presampler, Progress, WriteOptions
-from graphzero.ingest.row_files import vector_layout
 from graphzero.ingest.rows import Rows, count_classes
 from graphzero.ingest.sort import spooling_near
 from graphzero.ingest.sources.tables import noting_inputs
-from graphzero.ingest.writer import DatasetWriter, OrderedContent, StoredContent, changing_dataset
-from graphzero.store.folder import changing_folder
-from graphzero.store.format import FileWriter, read_header, sealed_file, verify_file
+from graphzero.ingest.writer import (
+    UNWRITTEN,
+    DatasetWriter,
+    OrderedContent,
+    changing_dataset,
+    writing_dataset,
+)
+from graphzero.store.format import FileWriter, sealed_file, vector_layout, verify_file
 from graphzero.store.manifest import (
     EDGE_TIME,
     EDGE_WEIGHT,
@@ -124,7 +128,7 @@ def _write_extras(writer: DatasetWriter, extras: bytes | None) -> FileEntry | No
     """What of a graph of PyG has no row for each node or edge."""
     if extras is None:
         return None
-    header = vector_layout(len(extras), np.uint8)
+    header = vector_layout(len(extras), {"rows": np.uint8})
     with sealed_file(writer.folder / writer.layout.extras, header) as file:
         file.append("rows", np.frombuffer(extras, np.uint8))
     return writer.add(file)
@@ -140,42 +144,34 @@ def _write_new(writer: DatasetWriter, graph: GraphInput, wanted: BuildOptions) -
     lists = {edge_type: prepared.edges for edge_type, prepared in read.items()}
     nodes = _write_nodes(writer, graph, graph_input.final_counts(graph, bounds, lists))
     edge_splits = _write_edge_splits(writer, graph, read)
-    extras = _write_extras(writer, wanted.extras)
-    neighbors = writer.options.neighbors if wanted.directed else "both"
-    files = OrderedContent(
-        writer,
-        nodes={name: replace(table, id_map=id_maps.get(name)) for name, table in nodes.items()},
-        sampled_by={edge_type: typed.sampled_by for edge_type, typed in graph.edges.items()},
-        lists=lists,
-        node_rows={name: opened.attributes for name, opened in graph.nodes.items()},
-        edge_rows={edge_type: prepared.attributes for edge_type, prepared in read.items()},
-        has_out_graph=neighbors == "both" and wanted.directed,
-    ).write()
     default = not writer.layout.is_typed
     edges: dict[EdgeType, EdgeTable] = {}
     for edge_type, typed in graph.edges.items():
-        header = read_header(files.graphs[edge_type].resolve(writer.folder))
         edges[edge_type] = EdgeTable(
-            num_edges=header.width,
-            num_input_edges=header.num_input_edges,
-            graph=files.graphs[edge_type],
-            attributes=files.edge_rows[edge_type],
+            num_edges=lists[edge_type].num_stored,
+            num_input_edges=lists[edge_type].num_input_edges,
+            graph=UNWRITTEN,
             splits=edge_splits[edge_type],
             weight=typed.sampled_by.weight or (EDGE_WEIGHT if default else None),
             time=typed.sampled_by.time or (EDGE_TIME if default else None),
             time_level=typed.sampled_by.time_level,
             changes=read[edge_type].changes or None,
         )
-    return Manifest(
-        nodes=files.nodes,
+    manifest = Manifest(
+        nodes={name: replace(table, id_map=id_maps.get(name)) for name, table in nodes.items()},
         edges=edges,
-        neighbors=neighbors,
+        neighbors=writer.options.neighbors if wanted.directed else "both",
         order=writer.options.order,
-        presampling=files.presampling,
         directed=wanted.directed,
-        out_graph=files.out_graph,
-        extras=extras,
+        extras=_write_extras(writer, wanted.extras),
     )
+    return OrderedContent(
+        writer,
+        manifest,
+        lists=lists,
+        node_rows={name: opened.attributes for name, opened in graph.nodes.items()},
+        edge_rows={edge_type: prepared.attributes for edge_type, prepared in read.items()},
+    ).write()
 
 
 def write_dataset(path: str | os.PathLike[str], wanted: BuildOptions) -> BuildNotes:
@@ -200,8 +196,7 @@ def write_dataset(path: str | os.PathLike[str], wanted: BuildOptions) -> BuildNo
             summary = typed.edges.source.summary
             options.notes.begin(edge_type, summary, options.neighbors, wanted.directed)
         folder.mkdir(parents=True, exist_ok=True)
-        with changing_folder(folder, replaces=True) as change:
-            writer = DatasetWriter(change, options, graph.layout, inputs)
+        with writing_dataset(folder, options, inputs, graph.layout) as writer:
             writer.commit(_write_new(writer, graph, wanted))
     return options.notes
 
@@ -230,55 +225,35 @@ def _write_reordered(writer: DatasetWriter, earlier: Manifest) -> Manifest:
     _verify_files(folder, earlier, options.progress)
     orders = dataset_files.stored_orders(folder, earlier)
     node_rows: dict[str, dict[str, Rows]] = {}
-    visits: dict[str, Rows] = {}
     for name, nodes in earlier.nodes.items():
         node_rows[name] = {
             attribute: dataset_files.open_stored_rows(entry.resolve(folder), orders[name])
             for attribute, entry in nodes.attributes.items()
         }
-        if nodes.visits is not None:
-            path = nodes.visits.resolve(folder)
-            visits[name] = dataset_files.open_stored_rows(path, orders[name])
-    graphs: dict[EdgeType, dataset_files.StoredGraph] = {}
+    lists: dict[EdgeType, EdgeList] = {}
     edge_rows: dict[EdgeType, dict[str, Rows]] = {}
     for edge_type, table in earlier.edges.items():
-        owner, neighbor = list_ends(edge_type, earlier.incoming)
-        graphs[edge_type] = graph = dataset_files.open_stored_graph(
+        owner, neighbor = ends_of(edge_type, earlier.incoming)
+        graph = dataset_files.open_stored_graph(
             table.graph.resolve(folder), (orders[owner], orders[neighbor])
         )
+        lists[edge_type] = graph.edges()
         edge_rows[edge_type] = {
             attribute: dataset_files.open_stored_array(entry.resolve(folder), graph.header.width)
             for attribute, entry in table.attributes.items()
         }
-    lists = {edge_type: graph.edges() for edge_type, graph in graphs.items()}
     turned = replace(earlier, neighbors=options.neighbors)
     if turned.incoming != earlier.incoming:
         lists[EDGES] = replace(lists[EDGES], incoming=turned.incoming)
-    paths = {edge_type: graph.path for edge_type, graph in graphs.items()}
-    files = OrderedContent(
+    return OrderedContent(
         writer,
-        nodes=earlier.nodes,
-        sampled_by=earlier.edges,
+        turned,
         lists=lists,
         node_rows=node_rows,
         edge_rows=edge_rows,
-        has_out_graph=options.neighbors == "both" and earlier.directed,
-        stored=StoredContent(paths, orders, visits, turned.incoming != earlier.incoming),
+        stored_orders=orders,
+        is_turned=turned.incoming != earlier.incoming,
     ).write()
-    edges: dict[EdgeType, EdgeTable] = {}
-    for edge_type, table in earlier.edges.items():
-        graph_entry, rows_entries = files.graphs[edge_type], files.edge_rows[edge_type]
-        edges[edge_type] = replace(
-            table, graph=graph_entry, attributes=rows_entries, num_ordered_edges=None
-        )
-    return replace(
-        turned,
-        nodes=files.nodes,
-        edges=edges,
-        order=options.order,
-        presampling=files.presampling or earlier.presampling,
-        out_graph=files.out_graph,
-    )
 
 
 def reorder_dataset(
@@ -292,7 +267,7 @@ def reorder_dataset(
 ) -> None:
     """`graphzero.reorder` in any memory limit, which does not open the dataset."""
     limit = parse_size(memory_limit, "memory limit")
-    options = WriteOptions(order, presample, limit, Progress(progress), neighbors)
+    options = WriteOptions(order, presample, limit, Progress(progress), neighbors or "in")
     with changing_dataset(path, options) as (writer, earlier):
         if presample is not None:
             presample.check_types(list(earlier.edges) if earlier.is_typed else None)

@@ -15,15 +15,14 @@ import numpy as np
 
 from graphzero.ingest import dataset_files, graph_input
 from graphzero.ingest.id_map import NodeIds, split_nodes
-from graphzero.ingest.lists import NodeOrder, list_ends
+from graphzero.ingest.lists import NodeOrder, ends_of
 from graphzero.ingest.merge import MergedEdges
-from graphzero.ingest.options import Progress, WriteOptions
+from graphzero.ingest.options import AttributeOf, Progress, WriteOptions, check_attribute_name
 from graphzero.ingest.row_files import rows_layout
 from graphzero.ingest.rows import NodeReading, Rows, count_classes, open_attribute
 from graphzero.ingest.sort import temp_array
 from graphzero.ingest.writer import DatasetWriter, changing_dataset
 from graphzero.store.atomic import require_disk_space
-from graphzero.store.attribute_names import AttributeOf, check_attribute_name
 from graphzero.store.format import Header, as_dtype, read_header
 from graphzero.store.manifest import (
     EDGES,
@@ -169,7 +168,7 @@ class _Change:
     def _check_sampling(self, key: str | EdgeType, attribute: str) -> None:
         """Refuses attributes by which neighbours are sampled: the graph files hold copies."""
         for edge_type, table in self.earlier.edges.items():
-            _, neighbor = list_ends(edge_type, self.earlier.incoming)
+            _, neighbor = ends_of(edge_type, self.earlier.incoming)
             header = read_header(table.graph.resolve(self.writer.folder))
             has_times = header.find("times") is not None
             used = set()

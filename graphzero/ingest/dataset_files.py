@@ -15,7 +15,7 @@ from graphzero.ingest.edges import EdgeList, Read, ReadColumn
 from graphzero.ingest.id_map import NodeIds
 from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.rows import WITHOUT_LABELS, Rows, as_numbers, round_to, rows_of_array
-from graphzero.ingest.sort import Array, close_with_build
+from graphzero.ingest.sort import Array
 from graphzero.ingest.sources.columns import MAX_NODES, require_whole
 from graphzero.store.format import (
     DTYPES,
@@ -26,7 +26,6 @@ from graphzero.store.format import (
     Header,
     read_header,
 )
-from graphzero.store.id_table import IdTable
 from graphzero.store.manifest import EDGES, EdgeTable, FileEntry, Manifest, NodeTable
 
 _CHUNK = 1 << 16
@@ -203,10 +202,8 @@ def stored_ids(folder: Path, table: NodeTable) -> NodeIds | None:
     """The user's ids of the nodes of a type, where these are not their numbers."""
     if table.id_map is None:
         return None
-    id_table = IdTable(table.id_map.resolve(folder))
-    close_with_build(id_table.close)
-    ids = NodeIds(is_text=id_table.is_text)
-    ids.table = id_table
+    ids = NodeIds()
+    ids.use(table.id_map.resolve(folder))
     return ids
 
 

@@ -13,9 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from graphzero.ingest.options import FOR_EDGES, ReadSummary, Source, WriteOptions, as_source
+from graphzero.ingest.options import (
+    FOR_EDGES,
+    ReadSummary,
+    Source,
+    WriteOptions,
+    as_source,
+    check_attribute_name,
+)
 from graphzero.ingest.options import Column as ColumnName
-from graphzero.ingest.rows import Replacement, Rows, ValueColumns, as_numbers, rows_of_table
+from graphzero.ingest.rows import MergedRows, Rows, ValueColumns, as_numbers, rows_of_table, span_of
 from graphzero.ingest.sort import TempColumn
 from graphzero.ingest.sources.arrays import (
     is_tensor,
@@ -46,7 +53,6 @@ from graphzero.ingest.sources.columns import (
 from graphzero.ingest.sources.sparse_matrix import SparseMatrix
 from graphzero.ingest.sources.tables import is_table, open_table
 from graphzero.ingest.sources.text_table import HeaderRule
-from graphzero.store.attribute_names import check_attribute_name
 from graphzero.store.format import id_dtype
 from graphzero.store.manifest import EDGE_TIME, EDGE_WEIGHT
 
@@ -456,7 +462,7 @@ class EdgeList:
         "time" is not used.
     removed : (R,) uint64 or None
         Records that are not stored, ascending.
-    replaced : mapping of str to object
+    replaced : mapping of str to MergedRows
         By column: the values of merged edges.
     """
 
@@ -469,7 +475,7 @@ class EdgeList:
     num_user_edges: int | None = None
     node_times: Array | None = None
     removed: Array | None = None
-    replaced: Mapping[str, Replacement] = field(default_factory=dict)
+    replaced: Mapping[str, MergedRows] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return self.num_records - (0 if self.removed is None else len(self.removed))
@@ -535,12 +541,6 @@ class EdgeList:
         """Frees memory and disk space."""
         for column in self.columns.values():
             column.close()
-
-
-def span_of(ascending: Array, begin: int, end: int) -> tuple[slice, Array]:
-    """Which of ascending numbers are in [begin, end), and how far they are from `begin`."""
-    low, high = np.searchsorted(ascending, np.array([begin, end], np.uint64)).tolist()
-    return slice(low, high), (ascending[low:high] - np.uint64(begin)).astype(np.intp)
 
 
 def _check_bound(ids: Array, bound: IdBound, column: Column, table: Table, record: int) -> None:

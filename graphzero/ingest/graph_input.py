@@ -16,8 +16,9 @@ from graphzero.errors import FormatError, warn_user
 from graphzero.ingest.edges import EdgeColumns, EdgeInput, EdgeList, IdBound, open_edges
 from graphzero.ingest.id_map import IdColumns, NodeIds, split_nodes
 from graphzero.ingest.link_split import LinkSplit, link_splits
+from graphzero.ingest.lists import ends_of
 from graphzero.ingest.merge import Merging, check_attributes, merge_options
-from graphzero.ingest.options import BuildOptions, Source
+from graphzero.ingest.options import BuildOptions, Source, by_type, check_attribute_name
 from graphzero.ingest.rows import NodeReading, Rows, open_attribute
 from graphzero.ingest.sources.columns import (
     MAX_NODES,
@@ -27,7 +28,6 @@ from graphzero.ingest.sources.columns import (
     say_direction,
 )
 from graphzero.ingest.sources.tables import is_table
-from graphzero.store.attribute_names import check_attribute_name
 from graphzero.store.format import as_dtype, dtype_name
 from graphzero.store.manifest import (
     EDGE_TIME,
@@ -86,13 +86,7 @@ class GraphInput:
 
     def ends(self, edge_type: EdgeType) -> tuple[str, str]:
         """The node types of the first and the second column of an edge list."""
-        return _end_types(edge_type, self.edges[edge_type].merging)
-
-
-def _end_types(edge_type: EdgeType, merging: Merging) -> tuple[str, str]:
-    """The node types of the first and the second column of an edge list."""
-    source, _, target = edge_type
-    return (target, source) if merging.reverse else (source, target)
+        return ends_of(edge_type, self.edges[edge_type].merging.reverse)
 
 
 @contextmanager
@@ -127,14 +121,14 @@ def open_graph_input(options: BuildOptions) -> GraphInput:
     OSError
         If a file cannot be opened.
     """
-    by_type = _typed if options.is_typed else _untyped
     link: dict[EdgeType, LinkSplit] = {}
     if options.edge_splits is not None:
         is_typed = options.is_typed and isinstance(options.edges, Mapping)
         link = link_splits(options.edge_splits, options.edges if is_typed else {EDGES: None})
     if link:
         options = replace(options, edge_splits=None)
-    node_types, edge_types, splits, edge_splits = by_type(options)
+    contents = _typed(options) if options.is_typed else _untyped(options)
+    node_types, edge_types, splits, edge_splits = contents
     for name in (*(options.splits or ()), *(options.edge_splits or ())):
         check_split_name(name)
     wanted = merge_options(edge_types, options.coalesce, options.drop_self_loops, options.reverse)
@@ -204,8 +198,8 @@ def _typed(options: BuildOptions) -> ByType:
     return (
         dict(nodes),
         dict(edges),
-        _by_type(options.splits, "splits", nodes),
-        _by_type(options.edge_splits, "edge_splits", edges),
+        _splits_by_type(options.splits, "splits", nodes),
+        _splits_by_type(options.edge_splits, "edge_splits", edges),
     )
 
 
@@ -226,19 +220,14 @@ def _check_edge_type(key: object, nodes: Mapping[str, object]) -> None:
             )
 
 
-def _by_type(
-    splits: Mapping[str, Any] | None, option: str, types: Mapping[_Type, object]
+def _splits_by_type(
+    splits: Mapping[str, Any] | None, option: str, types: Collection[_Type]
 ) -> dict[_Type, Values]:
     """From {split: {type: value}} to {type: {split: value}}."""
     splits_of: dict[_Type, Values] = {key: {} for key in types}
-    for name, by_type in dict(splits or {}).items():
-        if not isinstance(by_type, Mapping) or not by_type.keys() <= splits_of.keys():
-            raise ValueError(
-                f"{option}[{name!r}] of a typed graph must be a dict by type, of "
-                f"{', '.join(map(repr, types))}, and is {by_type!r:.200}"
-            )
-        for key, value in by_type.items():
-            splits_of[key][name] = value
+    for name, value in dict(splits or {}).items():
+        for key, of_type in by_type(value, f"{option}[{name!r}]", types).items():
+            splits_of[key][name] = of_type
     return splits_of
 
 
@@ -330,7 +319,7 @@ def open_typed_edges(
     if isinstance(edge_index, Source) and not options.is_typed:
         for name in defaults.options().keys() & edge_index.options().keys():
             raise ValueError(f"{name}= is given to the build and to the Source of the edges")
-    first, second = _end_types(edge_type, merging)
+    first, second = ends_of(edge_type, merging.reverse)
     source = open_edges(
         edge_index,
         defaults=defaults,
@@ -367,7 +356,7 @@ def _open_edge_attributes(values: Values, num_edges: int | None) -> dict[str, Ro
 
 def warn_of_ends(edge_type: EdgeType, source: EdgeColumns, merging: Merging) -> None:
     """Warns of two columns that are taken in order because their names do not say what they are."""
-    if source.ends is None or say_direction(source.ends, _end_types(edge_type, merging)):
+    if source.ends is None or say_direction(source.ends, ends_of(edge_type, merging.reverse)):
         return
     first, second = source.ends
     start, end = source.ends[::-1] if merging.reverse else source.ends

@@ -183,13 +183,16 @@ class _Blocks:
 
 
 class _Distinct:
-    """Takes ids in any order, and writes each of them once, ascending.
+    """Takes ids of one type in any order, and writes each of them once, ascending.
 
-    What is larger than the memory goes to a temporary file as sorted runs, which are merged.
+    With `only_new`, those that its table has are left out. What is larger than the memory goes to a
+    temporary file as sorted runs, which are merged.
     """
 
-    def __init__(self, folder: Path, memory: int, *, is_text: bool) -> None:
-        self._kind = pa.large_binary() if is_text else pa.uint64()
+    def __init__(self, path: Path, memory: int, ids: NodeIds, *, only_new: bool) -> None:
+        folder = path.parent
+        self._path, self._ids, self._only_new = path, ids, only_new
+        self._kind = pa.large_binary() if ids.is_text else pa.uint64()
         self._memory = memory
         self._most = max(1 << 13, memory // _SORT_FACTOR)
         self._pieces: list[pa.Array] = []
@@ -198,9 +201,11 @@ class _Distinct:
         self._ends: list[int] = []  # of runs, by blocks
 
     def add(self, ids: RawIds) -> None:
-        """Takes ids of one chunk."""
-        ids = pa.array(ids.view(np.uint64)) if isinstance(ids, np.ndarray) else ids
-        self._pieces.append(_distinct([ids], self._kind))
+        """Takes ids of one chunk, from `NodeIds.read`."""
+        values = pa.array(ids.view(np.uint64)) if isinstance(ids, np.ndarray) else ids
+        if self._only_new:
+            values = values.filter(pa.array(self._ids.nodes_of(ids) < 0))
+        self._pieces.append(_distinct([values], self._kind))
         self._bytes += self._pieces[-1].nbytes
         if self._bytes >= self._most:
             whole = _distinct(self._pieces, self._kind)
@@ -239,8 +244,9 @@ class _Distinct:
             yield _distinct([b[:cut] for b, cut in zip(blocks, cuts, strict=True)], self._kind)
             blocks = [b[cut:] for b, cut in zip(blocks, cuts, strict=True)]
 
-    def write(self, path: Path, *, huge: bool) -> FileWriter:
-        """The file of the table, sealed; `huge`: some integers are 2^63 or more."""
+    def write(self) -> FileWriter:
+        """The file of the table, sealed."""
+        path, huge = self._path, self._ids.sign > 0
         self._pieces = [_distinct(self._pieces, self._kind)]
         blocks: Iterable[pa.Array] = self._pieces
         if self._ends:
@@ -270,19 +276,6 @@ class _Distinct:
         return file
 
 
-class _Unknown(_Distinct):
-    """Takes ids, and writes those that a table lacks."""
-
-    def __init__(self, folder: Path, memory: int, stored: NodeIds) -> None:
-        super().__init__(folder, memory, is_text=stored.is_text)
-        self._stored = stored
-
-    def add(self, ids: RawIds) -> None:
-        """Takes ids of one chunk."""
-        is_new = self._stored.nodes_of(ids) < 0
-        super().add(ids[is_new] if isinstance(ids, np.ndarray) else ids.filter(pa.array(is_new)))
-
-
 def _count_up_to(ids: pa.Array, limit: int | bytes) -> int:
     """Of ascending ids, how many are not above a limit."""
     return bisect_right(range(len(ids)), limit, key=lambda i: ids[i].as_py())
@@ -300,6 +293,15 @@ class NodeIds:
     sign: int = 0  # -1: some integers are negative; 1: some are 2^63 or more
     why_unknown: str = "neither edges nor attributes name it, or they have changed meanwhile"
     table: IdTable = field(init=False)  # once it is written
+
+    def use(self, path: Path) -> None:
+        """Has nodes found in a table, until the build ends."""
+        self.table = table = IdTable(path)
+        close_with_build(table.close)
+        self.is_text = table.is_text
+        if not self.is_text and len(table):
+            least = table.rows[0 if table.by_id is None else table.by_id[0]]
+            self.sign = 1 if table.dtype.kind == "u" else -int(least < 0)
 
     @property
     def num_nodes(self) -> int:
@@ -434,20 +436,15 @@ def collect_ids(
     OSError
         If a file cannot be read, or the disk is full.
     """
-    share = options.sort_memory // max(1, len(paths))
     while True:
-        collectors: dict[str, _Distinct] = {}
-        for name, path in paths.items():
-            collectors[name] = _Distinct(path.parent, share, is_text=ids[name].is_text)
         try:
-            _read_all(sources, ids, collectors, options)
+            collectors = _read_all(paths, ids, sources, options, only_new=False)
         except _NotIntegers:
             continue  # from the beginning, with texts
         break
-    for name, path in paths.items():
-        staged.append(collectors[name].write(path, huge=ids[name].sign > 0))
-        table = ids[name].table = IdTable(staged[-1].staged_path)
-        close_with_build(table.close)
+    for name, collector in collectors.items():
+        staged.append(collector.write())
+        ids[name].use(staged[-1].staged_path)
 
 
 def learn_ids(
@@ -460,29 +457,28 @@ def learn_ids(
 
     `ids` have the tables. The other parameters and errors are those of `collect_ids`.
     """
-    collectors = {}
-    for name, path in paths.items():
-        stored, table = ids[name], ids[name].table
-        if not stored.is_text and len(table):
-            least = table.rows[0 if table.by_id is None else table.by_id[0]]
-            stored.sign = 1 if table.dtype.kind == "u" else -int(least < 0)
-        collectors[name] = _Unknown(path.parent, options.sort_memory // len(paths), stored)
     try:
-        _read_all(sources, ids, collectors, options)
+        collectors = _read_all(paths, ids, sources, options, only_new=True)
     except _NotIntegers:
         (why,) = (of_type.why_text for of_type in ids.values() if of_type.why_text)
         raise ValueError(f"{why}{_NO_INTEGER}") from None
-    for name, path in paths.items():
-        yield name, collectors[name].write(path, huge=ids[name].sign > 0)
+    for name, collector in collectors.items():
+        yield name, collector.write()
 
 
 def _read_all(
-    sources: Sequence[IdColumns],
+    paths: Mapping[str, Path],
     ids: Mapping[str, NodeIds],
-    collectors: Mapping[str, _Distinct],
+    sources: Sequence[IdColumns],
     options: WriteOptions,
-) -> None:
-    """Hands all ids to the collectors of their node types."""
+    *,
+    only_new: bool,
+) -> dict[str, _Distinct]:
+    """Hands all ids to a collector of their node type."""
+    share = options.sort_memory // max(1, len(paths))
+    collectors = {
+        name: _Distinct(path, share, ids[name], only_new=only_new) for name, path in paths.items()
+    }
     max_records = max(256, min(MAX_MAPPED_RECORDS, options.sort_memory // (4 * _RECORD_BYTES)))
     for table, columns in sources:
         raw, record = [column.raw() for column, _ in columns], 0
@@ -492,3 +488,4 @@ def _read_all(
                     collectors[name].add(ids[name].read(values, column, table, record))
                 record += len(chunk[0])
                 advance(len(chunk[0]))
+    return collectors

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from graphzero.ingest.edges import EdgeList
 from graphzero.ingest.merge import end_keys
 from graphzero.ingest.sort import Array, TempColumn
-from graphzero.store.format import FLAG_VECTOR, FileWriter, id_dtype, layout, sealed_file
+from graphzero.store.format import FileWriter, id_dtype, sealed_file, vector_layout
 from graphzero.store.manifest import EDGES, EdgeType, reverse_types
 from graphzero.units import as_count
 
@@ -233,18 +233,12 @@ def hold_out(
 def write_link_split(path: Path, edges: EdgeList) -> FileWriter:
     """Writes the positions, ends and times of edges; sealed, not yet published."""
     size, ends = len(edges), id_dtype(max(edges.max_ids) + 1)
-    sections: list[tuple[str, Any, int]] = [("rows", "<i8", size)]
-    sections += [("source", ends, size), ("target", ends, size)]
-    has_times = "time" in edges.columns
-    if has_times:
-        sections.append(("time", "<i8", size))
-    header = layout("features", sections, num_nodes=size, width=1, flags=FLAG_VECTOR)
-    with sealed_file(path, header) as file:
+    dtypes: dict[str, npt.DTypeLike] = {"rows": "<i8", "source": ends, "target": ends}
+    if "time" in edges.columns:
+        dtypes["time"] = "<i8"
+    with sealed_file(path, vector_layout(size, dtypes)) as file:
         for begin in range(0, edges.num_records, _CHUNK):
-            end = begin + _CHUNK
-            columns = edges.read(begin, end, "position", "source", "target")
-            if has_times:
-                columns = [*columns, *edges.read(begin, end, "time")]
-            for (section, _, _), values in zip(sections, columns, strict=True):
-                file.append(section, values)
+            for section in dtypes:
+                column = "position" if section == "rows" else section
+                file.append(section, edges.read(begin, begin + _CHUNK, column)[0])
     return file

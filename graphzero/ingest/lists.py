@@ -23,12 +23,12 @@ from graphzero.store.format import (
     FLAG_DIRECTED,
     FLAG_INCOMING,
     FLAG_TYPED,
-    FLAG_VECTOR,
     FileWriter,
     Header,
     id_dtype,
     layout,
     sealed_file,
+    vector_layout,
 )
 from graphzero.store.manifest import EdgeType
 from graphzero.units import available_processors
@@ -66,9 +66,8 @@ class NodeOrder:
 
     def layout(self) -> Header:
         """Header of a file of both."""
-        ids, count = id_dtype(self.num_nodes), self.num_nodes
-        arrays = [("rows", ids, count), ("node_rank", ids, count)]
-        return layout("features", arrays, num_nodes=count, width=1, flags=FLAG_VECTOR)
+        ids = id_dtype(self.num_nodes)
+        return vector_layout(self.num_nodes, {"rows": ids, "node_rank": ids})
 
     def write(self, file: FileWriter, ids_section: str = "node_ids") -> None:
         """Writes both to sections of a file; in input order, there are none."""
@@ -77,10 +76,13 @@ class NodeOrder:
             file.append("node_rank", self.node_rank)
 
 
-def list_ends(edge_type: EdgeType, incoming: bool) -> tuple[str, str]:
-    """The node type that has the lists of an edge type, and the one that is in them."""
+def ends_of(edge_type: EdgeType, turned: bool) -> tuple[str, str]:
+    """The node types of sources and targets; of targets and sources if it is turned.
+
+    Lists of incoming edges are: the first has the lists, the second one is in them.
+    """
     source, _, target = edge_type
-    return (target, source) if incoming else (source, target)
+    return (target, source) if turned else (source, target)
 
 
 def hot_order(folder: Path, num_nodes: int, occurrences: Iterable[Array], memory: int) -> NodeOrder:

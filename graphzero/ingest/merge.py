@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from graphzero.errors import warn_user
 from graphzero.ingest import sort
-from graphzero.ingest.edges import EdgeColumn, EdgeList, span_of
-from graphzero.ingest.options import WriteOptions
-from graphzero.ingest.rows import Rows, as_numbers, round_to
+from graphzero.ingest.edges import EdgeColumn, EdgeList
+from graphzero.ingest.options import WriteOptions, by_type
+from graphzero.ingest.rows import MergedRows, Rows, as_numbers, round_to, span_of
 from graphzero.ingest.sort import Array
 from graphzero.store.format import dtype_name
 from graphzero.store.manifest import EDGES, EdgeChanges, EdgeType, SampledBy
@@ -144,16 +144,10 @@ def merge_options(
 
 def _options_by_type(value: Any, option: str, types: Collection[EdgeType]) -> dict[EdgeType, Any]:
     """A dictionary by edge type; a value of another kind is for all of them."""
-    by_type = isinstance(value, Mapping) and any(isinstance(key, tuple) for key in value)
-    if EDGES in types or not by_type:
+    names_types = isinstance(value, Mapping) and any(isinstance(key, tuple) for key in value)
+    if EDGES in types or not names_types:
         return dict.fromkeys(types, value)
-    for key in value:
-        if key not in types:
-            raise ValueError(
-                f"{option} names {key!r}, which is none of the edge types "
-                f"{', '.join(map(repr, types))}"
-            )
-    return {edge_type: value.get(edge_type, False) for edge_type in types}
+    return {**dict.fromkeys(types, False), **by_type(value, f"{option}=", types)}
 
 
 def _flag(value: Any, option: str, more: str = "") -> bool:
@@ -433,23 +427,6 @@ class _Aggregate:
                 f"{self._name!r} in a wider dtype, or choose another aggregation, such as 'max'"
             )
         return rows
-
-
-@dataclass(frozen=True)
-class MergedRows:
-    """A row for each group of merged edges, which replaces that of its first edge."""
-
-    first: Array
-    rows: Array
-
-    def into(self, rows: Array, begin: int) -> Array:
-        """Rows of the edges from `begin` on, with those of merged edges replaced."""
-        which, at = span_of(self.first, begin, begin + len(rows))
-        if not len(at):
-            return rows
-        replaced = rows.copy()
-        replaced[at] = self.rows[which].reshape((len(at), *rows.shape[1:]))
-        return replaced
 
 
 def _merge_attributes(

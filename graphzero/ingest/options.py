@@ -1,13 +1,14 @@
-"""The options of a build and of its sources, its progress, and the notes at its end."""
+"""The options of a build and of its sources, names of attributes, progress, notes at the end."""
 
 from __future__ import annotations
 
+import keyword
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, fields
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import numpy.typing as npt
 from tqdm.auto import tqdm
@@ -16,6 +17,7 @@ from graphzero.store.manifest import EDGES, EdgeType, Neighbors
 from graphzero.units import parse_size, print_lines, printable
 
 Column = str | int
+_Type = TypeVar("_Type", str, EdgeType)
 
 # Which options apply where.
 FOR_EDGES = ("src", "dst", "weight", "timestamp", "edge_attrs", "header", "delimiter")
@@ -190,11 +192,11 @@ class BuildNotes:
     unused: list[str] = field(default_factory=list)
 
     def begin(
-        self, edge_type: EdgeType, read: ReadSummary, neighbors: str | None, directed: bool
+        self, edge_type: EdgeType, read: ReadSummary, neighbors: Neighbors, directed: bool
     ) -> None:
         """Begins the line of an edge list."""
         stored = {"out": "out-neighbours", "both": "in-neighbours and out-neighbours"}
-        self.add(edge_type, *read.clauses, stored.get(str(neighbors), "in-neighbours"))
+        self.add(edge_type, *read.clauses, stored.get(neighbors, "in-neighbours"))
         self.add(edge_type, "directed" if directed else "undirected, both directions stored")
         if read.unused:
             where = "" if edge_type == EDGES else f"edge type {edge_type}: "
@@ -237,13 +239,13 @@ class WriteOptions:
     presampler: Presampler | None
     memory_limit: int
     progress: Progress
-    neighbors: Neighbors | None = None
+    neighbors: Neighbors = "in"
     notes: BuildNotes = field(default_factory=BuildNotes)
 
     def __post_init__(self) -> None:
         if self.order not in ("hot", "input", "presample"):
             raise ValueError(f"order must be 'hot', 'input' or 'presample', not {self.order!r}")
-        if self.neighbors not in ("in", "out", "both", None):
+        if self.neighbors not in ("in", "out", "both"):
             raise ValueError(f"neighbors must be 'in', 'out' or 'both', not {self.neighbors!r}")
         if self.order == "presample" and self.presampler is None:
             raise ValueError("order='presample' needs something that samples: presample=...")
@@ -354,8 +356,6 @@ class BuildOptions:
         ValueError
             If an option has no valid value.
         """
-        if self.neighbors is None:
-            raise ValueError("neighbors must be 'in', 'out' or 'both', not None")
         limit, progress = parse_size(self.memory_limit, "memory limit"), Progress(self.progress)
         return WriteOptions(self.order, self.presample, limit, progress, self.neighbors)
 
@@ -387,3 +387,74 @@ def check_memory_limit(size: int | str) -> None:
             f"memory_limit={size!r} is too small: a build needs at least 256MB, whatever the size "
             f"of its input"
         )
+
+
+def by_type(value: Any, option: str, types: Collection[_Type]) -> dict[_Type, Any]:
+    """What an option has for each type; without types, all of it is of the only one.
+
+    Raises
+    ------
+    ValueError
+        If it has something of a type that does not exist.
+    """
+    only = next(iter(types))
+    if not any(only):  # "" or ("", "", "")
+        return {only: value}
+    names = ", ".join(map(repr, types))
+    if not isinstance(value, Mapping):
+        kind = "node" if isinstance(only, str) else "edge"
+        raise ValueError(
+            f"{option} of a typed graph is a dict by {kind} type, of {names}, not {value!r:.200}"
+        )
+    for key in value:
+        if key not in types:
+            raise ValueError(f"{option} has no type {key!r} here: there are {names}")
+    return dict(value)
+
+
+# Names that attributes may have: none that a mini-batch or a graph of PyG uses otherwise
+
+AttributeOf = Literal["node", "edge"]
+
+# What a mini-batch has besides the attributes of its nodes and edges.
+_OF_MINI_BATCH = """
+    n_id edge_index e_id batch_size input_id num_sampled_nodes num_sampled_edges stats batch
+    seed_time edge_label_index edge_label edge_label_time src_index dst_pos_index dst_neg_index
+    num_nodes num_edges num_features keys to_dict to cpu cuda pin_memory clone
+    to_pyg
+"""
+# Methods and properties of PyG's Data and HeteroData: `MiniBatch.to_pyg` makes these.
+_OF_PYG = """
+    adj_t apply apply_ coalesce collect concat connected_components contains_isolated_nodes
+    contains_self_loops contiguous coo csc csr debug detach detach_ edge_attrs edge_items
+    edge_stores edge_subgraph edge_type_subgraph edge_types face from_dict generate_ids
+    get_all_edge_attrs get_all_tensor_attrs get_edge_index get_edge_store get_node_store get_tensor
+    get_tensor_size has_isolated_nodes has_self_loops input_type is_coalesced is_cuda is_directed
+    is_edge_attr is_node_attr is_sorted is_sorted_by_time is_undirected metadata multi_get_tensor
+    node_attrs node_items node_offsets node_stores node_type_subgraph node_types num_edge_features
+    num_edge_types num_faces num_node_features num_node_types ptr put_edge_index put_tensor
+    record_stream remove_edge_index remove_tensor rename requires_grad_ set_value_dict
+    share_memory_ size snapshot sort sort_by_time stores stores_as subgraph to_heterogeneous
+    to_homogeneous to_namedtuple up_to update update_tensor validate view
+"""
+RESERVED = frozenset((_OF_MINI_BATCH + _OF_PYG).split())
+# Names that PyG's Data has for one of the two only.
+_OF_ONE = {
+    "node": frozenset(["x", "y", "pos"]),
+    "edge": frozenset(["edge_attr", "edge_weight", "edge_time"]),
+}
+
+
+def check_attribute_name(name: object, of: AttributeOf) -> None:
+    """Raises a ValueError for a name that an attribute in a mini-batch cannot have."""
+    what = f"{of} attribute {name!r}"
+    text = name if isinstance(name, str) and name.isidentifier() else "_"
+    if not text.isascii() or keyword.iskeyword(text) or text.startswith("_"):
+        raise ValueError(
+            f"{what}: the name must be a Python identifier of ASCII letters, such as 'year'"
+        )
+    if name in RESERVED:
+        raise ValueError(f"{what}: a mini-batch has something else of this name: choose another")
+    other: AttributeOf = "edge" if of == "node" else "node"
+    if name in _OF_ONE[other]:
+        raise ValueError(f"{what}: this is a name of {other} attributes: choose another")

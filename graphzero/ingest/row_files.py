@@ -18,7 +18,7 @@ import numpy.typing as npt
 from graphzero.errors import FormatError
 from graphzero.ingest.dataset_files import StoredGraph, open_stored_graph
 from graphzero.ingest.lists import NodeOrder
-from graphzero.ingest.options import Advance, Progress, WriteOptions
+from graphzero.ingest.options import Advance, AttributeOf, Progress, WriteOptions
 from graphzero.ingest.rows import Rows, open_split
 from graphzero.ingest.sort import (
     Array,
@@ -28,8 +28,15 @@ from graphzero.ingest.sort import (
     temp_array,
 )
 from graphzero.ingest.sources.columns import require_whole
-from graphzero.store.attribute_names import AttributeOf
-from graphzero.store.format import FLAG_VECTOR, FileWriter, Header, id_dtype, layout, sealed_file
+from graphzero.store.format import (
+    FLAG_VECTOR,
+    FileWriter,
+    Header,
+    id_dtype,
+    layout,
+    sealed_file,
+    vector_layout,
+)
 from graphzero.units import refuse_mask
 
 # From positions in the edge list to those of stored edges, in some memory, for a split of a name.
@@ -48,12 +55,6 @@ def rows_layout(rows: Rows, num_rows: int, with_rank: bool = False) -> Header:
         arrays.append(("row_shape", "<i8", len(rows.row_shape)))
     flags = FLAG_VECTOR if rows.vector else 0
     return layout("features", arrays, num_nodes=num_rows, width=rows.width, flags=flags)
-
-
-def vector_layout(count: int, dtype: npt.DTypeLike) -> Header:
-    """Header of the file of a vector."""
-    arrays = [("rows", dtype, count)]
-    return layout("features", arrays, num_nodes=count, width=1, flags=FLAG_VECTOR)
 
 
 def _block_rows(rows: Rows, memory: int) -> int:
@@ -464,7 +465,7 @@ def write_split(
     if remap is not None:
         nodes = remap(nodes, memory, split)
     size = len(nodes)
-    with sealed_file(path, vector_layout(size, "<i8")) as file:
+    with sealed_file(path, vector_layout(size, {"rows": "<i8"})) as file:
         for begin in range(0, size, _CHUNK):
             file.append("rows", nodes.read(begin, min(begin + _CHUNK, size)))
     return file

@@ -7,12 +7,12 @@ import os
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.ingest.options import FOR_NODES, FOR_VALUES, Source, as_source
+from graphzero.ingest.options import FOR_NODES, FOR_VALUES, AttributeOf, Source, as_source
 from graphzero.ingest.options import Column as ColumnName
 from graphzero.ingest.sources.arrays import known_names, open_array
 from graphzero.ingest.sources.columns import (
@@ -35,7 +35,6 @@ from graphzero.ingest.sources.columns import (
 )
 from graphzero.ingest.sources.tables import is_table, open_table
 from graphzero.ingest.sources.text_table import HeaderRule, is_number
-from graphzero.store.attribute_names import AttributeOf
 from graphzero.store.format import BFLOAT16, dtype_name
 
 _COUNT_ROWS = 1 << 16
@@ -47,12 +46,27 @@ WITHOUT_LABELS = (
 _PIECE = 1 << 16  # numbers that are converted in one step
 
 
-class Replacement(Protocol):
-    """Values of merged edges."""
+def span_of(ascending: Array, begin: int, end: int) -> tuple[slice, Array]:
+    """Which of ascending numbers are in [begin, end), and how far they are from `begin`."""
+    low, high = np.searchsorted(ascending, np.array([begin, end], np.uint64)).tolist()
+    return slice(low, high), (ascending[low:high] - np.uint64(begin)).astype(np.intp)
 
-    def into(self, values: Array, begin: int) -> Array:
-        """Values from a record on, those of merged edges replaced."""
-        ...
+
+@dataclass(frozen=True)
+class MergedRows:
+    """A row for each group of merged edges, which replaces that of its first edge."""
+
+    first: Array
+    rows: Array
+
+    def into(self, rows: Array, begin: int) -> Array:
+        """Rows of the edges from `begin` on, with those of merged edges replaced."""
+        which, at = span_of(self.first, begin, begin + len(rows))
+        if not len(at):
+            return rows
+        replaced = rows.copy()
+        replaced[at] = self.rows[which].reshape((len(at), *rows.shape[1:]))
+        return replaced
 
 
 class Rows:
@@ -119,7 +133,7 @@ class Rows:
         self.values, self.key, self.vector = values, key, vector
         self.num_ids = 0
         self._stored_dtype = stored
-        self._replacement: Replacement | None = None
+        self._replacement: MergedRows | None = None
         self._count: int | None = None
 
     @property
@@ -198,7 +212,7 @@ class Rows:
         """The same rows in another dtype, as the constructor has it."""
         return Rows(self.table, self.values, key=self.key, vector=self.vector, dtype=dtype)
 
-    def with_replaced(self, replacement: Replacement | None) -> Rows:
+    def with_replaced(self, replacement: MergedRows | None) -> Rows:
         """The same rows, with other values of merged edges."""
         rows = copy(self)
         rows._replacement = replacement

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphzero._core import sort_keys
-from graphzero.store.atomic import write_at
+from graphzero.store.atomic import reserve_space, write_at
 from graphzero.units import available_processors
 
 Array = npt.NDArray[Any]
@@ -63,10 +63,7 @@ class TempFile:
     def reserve(self, size: int) -> None:
         """Reserves disk space for size bytes, so that later writes cannot run out of it."""
         with self._naming():
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(self._file.fileno(), 0, size)
-            else:  # macOS
-                os.ftruncate(self._file.fileno(), size)
+            reserve_space(self._file.fileno(), size)
 
     def write(self, array: Array, offset: int) -> None:
         """Writes an array at a byte offset."""

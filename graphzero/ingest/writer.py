@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,9 +18,9 @@ from graphzero.ingest.edges import EdgeList
 from graphzero.ingest.graph_input import naming
 from graphzero.ingest.lists import (
     NodeOrder,
+    ends_of,
     graph_layout,
     hot_order,
-    list_ends,
     visit_order,
     write_graph,
 )
@@ -29,9 +30,9 @@ from graphzero.ingest.rows import Rows, as_numbers, rows_of_array
 from graphzero.ingest.sort import Array, spooling_near, temp_array
 from graphzero.ingest.sources.columns import Column, checked
 from graphzero.ingest.sources.tables import InputFiles, noting_inputs
-from graphzero.store.atomic import require_disk_space
-from graphzero.store.folder import FolderChange, changing_folder
-from graphzero.store.format import FileWriter, sealed_file
+from graphzero.store.atomic import folder_lock, require_disk_space
+from graphzero.store.folder import commit, is_committed, recover, recover_dataset
+from graphzero.store.format import FileWriter, encode_header, header_checksum, sealed_file
 from graphzero.store.manifest import (
     EDGES,
     EdgeTable,
@@ -41,11 +42,11 @@ from graphzero.store.manifest import (
     Manifest,
     NodeTable,
     Presampling,
-    SampledBy,
     read_manifest,
 )
 
 Seeds = npt.NDArray[np.int64]
+UNWRITTEN = FileEntry("", "", 0)  # in place of a file that `OrderedContent` writes
 
 _CHUNK = 1 << 16
 _MIN_PIECE = 1024
@@ -89,36 +90,54 @@ class DatasetWriter:
 
     Attributes
     ----------
-    change : FolderChange
-        Of the locked folder.
+    folder : pathlib.Path
+        That of the dataset, whose lock this process has.
+    earlier : Manifest or None
+        Of the dataset in the folder.
     options : WriteOptions
     layout : Layout
     inputs : InputFiles
         What is read, which must not change meanwhile.
     """
 
-    change: FolderChange
+    folder: Path
+    earlier: Manifest | None
     options: WriteOptions
     layout: Layout
-    inputs: InputFiles = field(default_factory=InputFiles)
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the dataset."""
-        return self.change.folder
+    inputs: InputFiles
+    _staged: list[FileWriter] = field(default_factory=list)
 
     def add(self, file: FileWriter) -> FileEntry:
-        """Stages a sealed file."""
-        return self.change.add(file)
-
-    def discard(self, entry: FileEntry) -> None:
-        """Removes a staged file that no manifest is to have."""
-        (self.folder / entry.staged).unlink()
+        """Takes a sealed file, which has its staged name until the commit."""
+        self._staged.append(file)
+        checksum = header_checksum(encode_header(file.header))
+        return FileEntry(file.path.name, file.staged_path.name, checksum)
 
     def commit(self, manifest: Manifest) -> None:
-        """Replaces the earlier dataset by this one, unless a file that was read has changed."""
+        """Replaces the earlier dataset by one of these files, or changes nothing: see `commit`.
+
+        Raises
+        ------
+        ValueError
+            If a file that was read has changed, or two files have one name.
+        """
         self.inputs.require_unchanged()
-        self.change.commit(manifest)
+        names = Counter(entry.name for entry in manifest.entries())
+        for name in (name for name, count in names.items() if count > 1):
+            raise ValueError(
+                f"an edge attribute and an edge split would both be stored in {name}: choose "
+                f"another name for one of them"
+            )
+        try:
+            commit(self.folder, self.earlier, manifest)
+        finally:
+            if is_committed(self.folder, manifest):
+                self._staged.clear()
+
+    def discard(self) -> None:
+        """Removes the files that are not committed."""
+        for file in self._staged:
+            file.discard()
 
     def lists(
         self, name: str, edges: EdgeList, owners: NodeOrder, neighbors: NodeOrder | None
@@ -173,6 +192,36 @@ class DatasetWriter:
 
 
 @contextmanager
+def writing_dataset(
+    folder: Path, options: WriteOptions, inputs: InputFiles, layout: Layout | None = None
+) -> Iterator[DatasetWriter]:
+    """The writer of a dataset in a folder, which is locked and recovered first.
+
+    With a layout, a dataset that is there is replaced, whatever it is. Files of a change that ends
+    without a commit are removed.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process has the lock.
+    FileNotFoundError, FormatError
+        As `recover_dataset`, unless the dataset is replaced.
+    """
+    with folder_lock(folder):
+        earlier: Manifest | None
+        if layout is None:
+            earlier = recover_dataset(folder)
+            layout = earlier.layout
+        else:
+            earlier = recover(folder)
+        writer = DatasetWriter(folder, earlier, options, layout, inputs)
+        try:
+            yield writer
+        finally:
+            writer.discard()
+
+
+@contextmanager
 def changing_dataset(
     path: str | os.PathLike[str], options: WriteOptions
 ) -> Iterator[tuple[DatasetWriter, Manifest]]:
@@ -187,57 +236,16 @@ def changing_dataset(
     """
     folder = Path(path)
     read_manifest(folder)
-    with spooling_near(folder), noting_inputs() as inputs, changing_folder(folder) as change:
-        earlier = change.earlier
-        assert earlier is not None
-        yield DatasetWriter(change, options, earlier.layout, inputs), earlier
+    with (
+        spooling_near(folder),
+        noting_inputs() as inputs,
+        writing_dataset(folder, options, inputs) as writer,
+    ):
+        assert writer.earlier is not None
+        yield writer, writer.earlier
 
 
 # Content that is put in an order
-
-
-@dataclass(frozen=True)
-class StoredContent:
-    """Files of a dataset whose content gets another order.
-
-    Attributes
-    ----------
-    graphs : dict of EdgeType to Path
-        In whose order rows of edges are.
-    orders : dict of str to NodeOrder
-    visits : dict of str to Rows
-        Visit counts, of node types that have some.
-    is_turned : bool
-        Whether the lists get the other direction, so that presampling cannot sample in these.
-    """
-
-    graphs: dict[EdgeType, Path]
-    orders: dict[str, NodeOrder]
-    visits: dict[str, Rows]
-    is_turned: bool
-
-
-@dataclass(frozen=True)
-class OrderedFiles:
-    """What was written.
-
-    Attributes
-    ----------
-    nodes : dict of str to NodeTable
-        With their files.
-    graphs : dict of EdgeType to FileEntry
-    edge_rows : dict of EdgeType to dict of str to FileEntry
-        Attributes of each edge type.
-    out_graph : FileEntry or None
-    presampling : Presampling or None
-        If visits were counted for this order.
-    """
-
-    nodes: dict[str, NodeTable]
-    graphs: dict[EdgeType, FileEntry]
-    edge_rows: dict[EdgeType, dict[str, FileEntry]]
-    out_graph: FileEntry | None
-    presampling: Presampling | None
 
 
 @dataclass
@@ -247,34 +255,42 @@ class OrderedContent:
     Attributes
     ----------
     writer : DatasetWriter
-    nodes : dict of str to NodeTable
-        What does not depend on the order, splits among it.
-    sampled_by : mapping of EdgeType to SampledBy or EdgeTable
-        What drives sampling.
+    manifest : Manifest
+        Of what is to be written. Its splits and tables of ids are, because they do not depend on
+        the order; the graph of its edge types may be `UNWRITTEN`.
     lists : dict of EdgeType to EdgeList
         Freed when they are written.
     node_rows : dict of str to dict of str to Rows
         Attributes of each node type.
     edge_rows : dict of EdgeType to dict of str to Rows
         Attributes of each edge type besides those in the graph file.
-    has_out_graph : bool
-        Whether there is a second file, of the out-neighbours.
-    stored : StoredContent or None
-        Where it comes from, unless it is new.
+    stored_orders : dict of str to NodeOrder, optional
+        Those of the files of a dataset whose content gets another order.
+    is_turned : bool
+        Whether its lists get the other direction, so that presampling cannot sample in these.
     """
 
     writer: DatasetWriter
-    nodes: dict[str, NodeTable]
-    sampled_by: Mapping[EdgeType, SampledBy | EdgeTable]
+    manifest: Manifest
     lists: dict[EdgeType, EdgeList]
     node_rows: dict[str, dict[str, Rows]]
     edge_rows: dict[EdgeType, dict[str, Rows]]
-    has_out_graph: bool
-    stored: StoredContent | None = None
+    stored_orders: dict[str, NodeOrder] | None = None
+    is_turned: bool = False
     _visits: dict[str, Rows] = field(default_factory=dict)
 
-    def write(self) -> OrderedFiles:
-        """Writes everything.
+    @property
+    def nodes(self) -> dict[str, NodeTable]:
+        """Of each type."""
+        return self.manifest.nodes
+
+    @property
+    def has_out_graph(self) -> bool:
+        """Whether there is a second file, of the out-neighbours."""
+        return self.manifest.directed and self.manifest.neighbors == "both"
+
+    def write(self) -> Manifest:
+        """Writes everything; the manifest has all files.
 
         Raises
         ------
@@ -283,8 +299,11 @@ class OrderedContent:
         OSError
             If the disk is full, or has too little space.
         """
-        if self.stored is not None:
-            self._visits = dict(self.stored.visits)
+        if self.stored_orders is not None:
+            for name, order in self.stored_orders.items():
+                if (visits := self.nodes[name].visits) is not None:
+                    path = visits.resolve(self.writer.folder)
+                    self._visits[name] = dataset_files.open_stored_rows(path, order)
         self._set_node_times()
         self._require_space()
         orders, presampling = self._hot_orders(), None
@@ -294,18 +313,23 @@ class OrderedContent:
             orders = self._visit_orders(orders)
         graphs = self._graphs(orders)
         for entry in hot.values():
-            self.writer.discard(entry)
-        return OrderedFiles(
+            (self.writer.folder / entry.staged).unlink()
+        return replace(
+            self.manifest,
             nodes={name: self._write_nodes(name, order) for name, order in orders.items()},
-            graphs=graphs,
-            edge_rows={name: self._write_edge_rows(name, entry) for name, entry in graphs.items()},
+            edges={name: self._write_edges(name, entry) for name, entry in graphs.items()},
+            order=self.writer.options.order,
             out_graph=self._out_graph(graphs[EDGES], orders) if self.has_out_graph else None,
-            presampling=presampling,
+            presampling=presampling or self.manifest.presampling,
         )
+
+    def _stored_graph(self, edge_type: EdgeType) -> Path:
+        """The earlier file of an edge type."""
+        return self.manifest.edges[edge_type].graph.resolve(self.writer.folder)
 
     def _list_ends(self, edge_type: EdgeType) -> tuple[str, str]:
         """The node type that has the lists, and the one that is in them."""
-        return list_ends(edge_type, self.lists[edge_type].incoming)
+        return ends_of(edge_type, self.lists[edge_type].incoming)
 
     def _list_orders(
         self, edge_type: EdgeType, orders: Mapping[str, NodeOrder]
@@ -322,9 +346,9 @@ class OrderedContent:
         # The order of nodes takes half of what it may.
         memory = self.writer.options.order_memory // 2 // len(self.lists)
         times: dict[tuple[str, str], npt.NDArray[np.int64]] = {}
-        for edge_type, sampled_by in self.sampled_by.items():
-            name, attribute = self._list_ends(edge_type)[1], sampled_by.time
-            if attribute is None or sampled_by.time_level != "node":
+        for edge_type, table in self.manifest.edges.items():
+            name, attribute = self._list_ends(edge_type)[1], table.time
+            if attribute is None or table.time_level != "node":
                 continue
             if (name, attribute) not in times:
                 sources = [(self.node_rows[name][attribute], 0)]
@@ -344,8 +368,8 @@ class OrderedContent:
         """
         options, orders = self.writer.options, self._input_orders()
         needed, copies = 0, [0]
-        samples_here = self.stored is None or self.stored.is_turned
-        num_graphs = 1 + self.has_out_graph + (options.presampler is not None and samples_here)
+        samples_in_new = self.stored_orders is None or self.is_turned
+        num_graphs = 1 + self.has_out_graph + (options.presampler is not None and samples_in_new)
         for edge_type, edges in self.lists.items():
             owners, neighbors = self._list_orders(edge_type, orders)
             header = graph_layout(edges, owners, neighbors)
@@ -395,8 +419,9 @@ class OrderedContent:
     ) -> tuple[dict[EdgeType, FileEntry], Presampling]:
         """Counts visits in earlier files, or in new ones in hot order, which are then the input."""
         hot: dict[EdgeType, FileEntry] = {}
-        if self.stored is not None and not self.stored.is_turned:
-            graphs, orders = self.stored.graphs, self.stored.orders
+        if self.stored_orders is not None and not self.is_turned:
+            orders = self.stored_orders
+            graphs = {edge_type: self._stored_graph(edge_type) for edge_type in self.lists}
         else:
             hot, orders = self._graphs(hot_orders), dict(hot_orders)
             folder = self.writer.folder
@@ -482,7 +507,7 @@ class OrderedContent:
 
     def _write_nodes(self, name: str, order: NodeOrder) -> NodeTable:
         """The order, the attributes and the visits of a node type."""
-        writer, layout, is_new = self.writer, self.writer.layout, self.stored is None
+        writer, layout, is_new = self.writer, self.writer.layout, self.stored_orders is None
         ids = writer.node_ids(name, order)
         attributes: dict[str, FileEntry] = {}
         with naming(name):
@@ -499,13 +524,14 @@ class OrderedContent:
             self.nodes[name], ids=ids, attributes=attributes, visits=visits, num_ordered_nodes=None
         )
 
-    def _write_edge_rows(self, edge_type: EdgeType, graph: FileEntry) -> dict[str, FileEntry]:
-        """The attributes of an edge type, in the order of its lists."""
+    def _write_edges(self, edge_type: EdgeType, graph: FileEntry) -> EdgeTable:
+        """The attributes of an edge type, in the order of its lists, which are written."""
         path = graph.resolve(self.writer.folder)
-        stored_as = None if self.stored is None else self.stored.graphs[edge_type]
+        stored_as = None if self.stored_orders is None else self._stored_graph(edge_type)
         entries: dict[str, FileEntry] = {}
         with naming(edge_type):
             for attribute, rows in self.edge_rows[edge_type].items():
                 name = self.writer.layout.edge_rows(edge_type, attribute)
                 entries[attribute] = self.writer.edge_rows(name, rows, path, stored_as)
-        return entries
+        table = self.manifest.edges[edge_type]
+        return replace(table, graph=graph, attributes=entries, num_ordered_edges=None)

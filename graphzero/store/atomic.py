@@ -82,6 +82,13 @@ def _of_path(error: OSError, path: str | os.PathLike[str]) -> OSError:
     return OSError(code, os.strerror(code), os.fspath(path))
 
 
+def reserve_space(descriptor: int, num_bytes: int) -> None:
+    """Gives an open file this size, and disk space for it where the system can."""
+    if num_bytes > 0 and hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, num_bytes)
+    os.ftruncate(descriptor, num_bytes)
+
+
 def write_at(descriptor: int, data: memoryview, offset: int) -> None:
     """Writes all of data at a byte offset of an open file."""
     while data.nbytes:
@@ -127,10 +134,7 @@ class StagedFile:
         try:
             self.fd = os.open(self.staged_path, flags, 0o644)
             self._open = True
-            if size > 0 and hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(self.fd, 0, size)
-            else:  # macOS
-                os.ftruncate(self.fd, size)
+            reserve_space(self.fd, size)
         except BaseException as error:
             with suppress(OSError):  # where it could not be made, it is not there either
                 self.discard()

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from graphzero.errors import FormatError
-from graphzero.store.atomic import require_disk_space, write_at
+from graphzero.store.atomic import require_disk_space, reserve_space, write_at
 from graphzero.store.format import PAGE_BYTES, Header, corrupt_sections, decode_header
 from graphzero.store.manifest import FileEntry
 from graphzero.store.remote_files import Start
@@ -72,9 +72,7 @@ def _create_plain(path: Path, num_bytes: int) -> None:
     """Makes a file of the copy, with disk space for its bytes, in place of an earlier one."""
     path.unlink(missing_ok=True)
     with _plain_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL) as descriptor:
-        if num_bytes and hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(descriptor, 0, num_bytes)
-        os.ftruncate(descriptor, num_bytes)
+        reserve_space(descriptor, num_bytes)
 
 
 @dataclass

@@ -11,18 +11,15 @@ import os
 import socket
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from graphzero.errors import FormatError
-from graphzero.store.atomic import folder_lock, is_staging_name, write_atomically
-from graphzero.store.format import FileWriter, encode_header, header_checksum
+from graphzero.store.atomic import is_staging_name, write_atomically
 from graphzero.store.manifest import (
     MANIFEST_NAME,
-    FileEntry,
     Manifest,
     encode_manifest,
     finish_renames,
@@ -145,81 +142,6 @@ def commit(
         raise
     for entry in obsolete:
         (folder / entry.staged).unlink(missing_ok=True)
-
-
-class FolderChange:
-    """Files that are to join the dataset in a folder, whose lock this process has.
-
-    Attributes
-    ----------
-    folder : pathlib.Path
-    earlier : Manifest or None
-        Of the dataset in the folder.
-    """
-
-    def __init__(self, folder: Path, earlier: Manifest | None) -> None:
-        self.folder = folder
-        self.earlier = earlier
-        self._staged: list[FileWriter] = []
-
-    def add(self, file: FileWriter) -> FileEntry:
-        """Takes a sealed file, which has its staged name until the commit."""
-        self._staged.append(file)
-        checksum = header_checksum(encode_header(file.header))
-        return FileEntry(file.path.name, file.staged_path.name, checksum)
-
-    def commit(self, manifest: Manifest) -> None:
-        """Replaces the earlier dataset by one of these files, or changes nothing: see `commit`.
-
-        Raises
-        ------
-        ValueError
-            If two files have one name.
-        """
-        names = Counter(entry.name for entry in manifest.entries())
-        for name in (name for name, count in names.items() if count > 1):
-            raise ValueError(
-                f"an edge attribute and an edge split would both be stored in {name}: choose "
-                f"another name for one of them"
-            )
-        try:
-            commit(self.folder, self.earlier, manifest)
-        finally:
-            if is_committed(self.folder, manifest):
-                self._staged = []
-
-    def discard(self) -> None:
-        """Removes the files that are not committed."""
-        for file in self._staged:
-            file.discard()
-
-
-@contextmanager
-def changing_folder(folder: Path, *, replaces: bool = False) -> Iterator[FolderChange]:
-    """A change of the dataset in a folder, which is locked and recovered first.
-
-    Files of a change that ends without a commit are removed.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-    replaces : bool
-        Whether the earlier dataset, if there is one, is replaced whatever it is.
-
-    Raises
-    ------
-    BlockingIOError
-        If another process has the lock.
-    FileNotFoundError, FormatError
-        As `recover_dataset`, unless the dataset is replaced.
-    """
-    with folder_lock(folder):
-        earlier = recover(folder) if replaces else recover_dataset(folder)
-        change = FolderChange(folder, earlier)
-        try:
-            yield change
-        finally:
-            change.discard()
 
 
 # Ranks that build one folder

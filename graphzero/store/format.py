@@ -1,8 +1,7 @@
 """The ``.gl`` and ``.gd`` formats in pure Python: the twin of ``src/format.c``.
 
 ``docs/format.md`` is the table that both implement. `FileWriter` writes the files; C reads them at
-run time; `decode_header`, `read_file` and `verify_file` read them here: for tests, for ``graphzero
-verify``, and for readers without a compiler.
+run time, `decode_header` and `verify_file` where files change, are copied or verified.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -296,10 +295,14 @@ def layout(
     )
 
 
-def header_checksum(page: bytes | memoryview) -> int | None:
-    """The checksum that a file has of its header page; None if the page is not whole."""
-    if len(page) < PAGE_BYTES:
-        return None
+def vector_layout(count: int, dtypes: Mapping[str, npt.DTypeLike]) -> Header:
+    """Header of a ``.gd`` file with vectors of one length, by name: "rows", and others."""
+    arrays = [(name, dtype, count) for name, dtype in dtypes.items()]
+    return layout("features", arrays, num_nodes=count, width=1, flags=FLAG_VECTOR)
+
+
+def header_checksum(page: bytes | memoryview) -> int:
+    """The checksum that a file has of its header page, which must be whole."""
     checksum: int = struct.unpack_from("<I", page, _CRC_AT)[0]
     return checksum
 
@@ -320,17 +323,6 @@ def read_header(path: str | os.PathLike[str]) -> Header:
         return decode_header(page, size, "graph" if page[:8] == MAGIC["graph"] else "features")
     except FormatError as error:
         raise FormatError(f"{os.fspath(path)} {error}") from None
-
-
-def read_file(path: str | os.PathLike[str]) -> tuple[Header, dict[str, npt.NDArray[np.generic]]]:
-    """Header and every section of a file, read into memory."""
-    header = read_header(path)
-    arrays = {}
-    with open(path, "rb") as file:
-        for section in header.sections:
-            file.seek(section.offset)
-            arrays[section.name] = np.fromfile(file, DTYPES[section.dtype], section.count)
-    return header, arrays
 
 
 def corrupt_sections(
