@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 import torch_geometric.loader as of_pyg
-from torch.utils.data import DataLoader
 
 import graphzero.loader.neighbor_loader as ready
 from graphzero.graph.dataset import Dataset
@@ -69,9 +68,6 @@ class _PyGLoader(SeedLoader):
                 "num_neighbors=[-1] and gather=[]"
             )
         return SimpleNamespace(num_neighbors=source.sampler.fanout_options)
-
-    def _get_iterator(self) -> Any:
-        return DataLoader._get_iterator(self)  # PyG's would collect the batches itself
 
     @staticmethod
     def _make_output(batch: AnyBatch, dataset: Dataset, whole: bool) -> Any:
