@@ -12,9 +12,12 @@ import torch_geometric.loader as of_pyg
 
 import graphzero.loader.neighbor_loader as ready
 from graphzero.graph.dataset import Dataset
+from graphzero.graph.user_input import Values
+from graphzero.loader.arguments import LoaderArguments
 from graphzero.loader.mini_batch import AnyBatch
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.neighbor_loader import SeedLoader
+from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.pyg.facade import is_seed_edges
 
 
@@ -42,6 +45,12 @@ class _PyGLoader(SeedLoader):
     """What makes a loader PyG's: the type of its batches, and that it never splits the seeds."""
 
     _distributed = False
+
+    def _begin(
+        self, arguments: LoaderArguments, source: SeedDataset, input_id: Values | None = None
+    ) -> None:
+        _ = source.dataset.facade  # made now: later two threads might make one each
+        super()._begin(arguments, source, input_id)
 
     @property
     def data(self) -> Dataset:
