@@ -44,6 +44,40 @@ def test_lengths_and_attributes(ds):
         assert not hasattr(loader, "fanouts")
 
 
+def test_batches_are_made_before_the_loop_takes_them(ds):
+    with torch.inference_mode():  # of this thread
+        batches = list(loader_of(ds))
+    assert all_same(batches, loader_of(ds))
+    assert not any(batch.x.is_inference() for batch in batches)
+
+
+def test_a_pass_takes_as_many_random_numbers_as_any_dataloader(ds):
+    found = []
+    for loader in (loader_of(ds), torch.utils.data.DataLoader(reference(ds), batch_size=None)):
+        torch.manual_seed(3)
+        assert len(list(loader)) > 0
+        found.append(torch.rand(4))
+    assert torch.equal(*found)
+
+
+def test_an_error_of_a_batch_that_is_made_comes_in_its_place(ds, monkeypatch):
+    loader = loader_of(ds)
+
+    def fail(collate, sampled):
+        if sampled.input_id[0] > 0:
+            raise ArithmeticError("not of the first one")
+        return make(collate, sampled)
+
+    with monkeypatch.context() as patched:
+        make = gz.Collate.__call__
+        patched.setattr(gz.Collate, "__call__", fail)
+        batches = iter(loader)
+        next(batches)
+        with pytest.raises(ArithmeticError, match="not of the first one"):
+            next(batches)
+    assert all_same(loader, open_form(reference(ds), 1))
+
+
 @pytest.mark.parametrize(("workers", "persistent"), WORKERS)
 def test_passes_are_those_of_the_open_form(ds, workers, persistent):
     loader = loader_of(ds, workers=workers, shuffle=True, persistent_workers=persistent)

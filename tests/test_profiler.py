@@ -85,6 +85,13 @@ def test_where_nobody_sees_the_loop_there_is_no_range_of_training(ds, expected, 
         assert trace.counts == (count + 1, count if is_seen else 0)
 
 
+def test_taking_a_batch_runs_nothing_of_torch(ds):
+    iterator = iter(loader_of(ds))
+    with torch.profiler.profile(**CPU) as profiler:
+        assert len(list(iterator)) > 0
+    assert {event.key for event in profiler.key_averages()} == {WAIT}
+
+
 @pytest.mark.parametrize("end", ["break", "error", "kept"])
 def test_a_loop_that_is_left_early(ds, tmp_path, end):
     iterator = iter(loader_of(ds))

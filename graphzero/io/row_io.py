@@ -281,7 +281,8 @@ class PageReadAhead:
 
     def finish(self, requested: PagesRequested) -> None:
         """The rows of a request were copied: others may be requested instead."""
-        self._in_flight.take(-requested.missing * PAGESIZE)
+        if requested.missing:
+            self._in_flight.take(-requested.missing * PAGESIZE)
 
     def _request(self, rows: IdArray) -> PagesRequested:
         """The thread's work for one request."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from graphzero.loader.epochs import Pass
@@ -14,7 +14,6 @@ from graphzero.loader.preparation import prepare_batches
 from graphzero.loader.profiler import waiting
 from graphzero.loader.seed_batches import SeedBatches
 from graphzero.loader.states import State, WorkerProgress, read_progress
-from graphzero.loader.stats import hand_out
 from graphzero.sampling.order import batch_ids
 
 
@@ -35,6 +34,8 @@ class BatchIterator(Iterator[SampledBatch]):
     begun : Pass, optional
         The pass that this process has begun; if it is one of several workers, these may have read
         different epochs.
+    make : callable, optional
+        What `take` returns is made of each mini-batch in the background by this.
     """
 
     def __init__(
@@ -44,20 +45,25 @@ class BatchIterator(Iterator[SampledBatch]):
         *,
         even: bool,
         begun: Pass | None = None,
+        make: Callable[[SampledBatch], object] | None = None,
     ) -> None:
         self._source = batches
         self._even = even
         self._begun = begun
+        self._make = make
         self._turn = threading.RLock()
         self._start(progress)
 
     def _start(self, progress: WorkerProgress) -> None:
         self._progress = progress
+        self._taken = progress.taken
         self._process: int | None = None  # which has begun the iteration
         self._has_failed = self._is_closed = False
         numbers = self._numbers(progress)
         self._left = len(numbers)
-        self._batches = prepare_batches(self._source, progress.share, progress.epoch, numbers)
+        self._batches = prepare_batches(
+            self._source, progress.share, progress.epoch, numbers, self._make
+        )
 
     def _numbers(self, progress: WorkerProgress) -> Sequence[int]:
         """Numbers of the mini-batches that are left."""
@@ -84,12 +90,19 @@ class BatchIterator(Iterator[SampledBatch]):
             If this process was forked after the first call: the threads are the parent's. If
             workers of the pass have different epochs.
         """
-        if self._is_inherited():
+        batch = self.take()
+        assert isinstance(batch, SampledBatch)  # nothing else was made of it
+        return batch
+
+    def take(self) -> object:
+        """As ``next``, what was made of the mini-batch."""
+        process = os.getpid()
+        if self._process not in (None, process):
             raise RuntimeError(
                 "this iteration was begun by the process that forked this one: begin another with "
                 "iter()"
             )
-        self._process = os.getpid()
+        self._process = process
         with self._turn:
             if self._has_failed:
                 raise RuntimeError(
@@ -103,11 +116,10 @@ class BatchIterator(Iterator[SampledBatch]):
             except Exception as error:
                 self._has_failed = not isinstance(error, StopIteration)
                 raise
-            self._progress = replace(self._progress, taken=self._progress.taken + 1)
+            self._taken += 1
             self._left -= 1
             if self._left == 0 or self._is_closed:
                 self._batches.close()
-            hand_out(batch.stats)
             return batch
 
     def close(self) -> None:
@@ -128,7 +140,8 @@ class BatchIterator(Iterator[SampledBatch]):
 
     def state_dict(self) -> State:
         """The position of the iteration; it counts the mini-batches that ``next`` has returned."""
-        return self._progress.state(self._source.state_options)
+        progress = replace(self._progress, taken=self._taken)
+        return progress.state(self._source.state_options)
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Continues where `state_dict` was called; the next pass over the dataset is a new epoch.

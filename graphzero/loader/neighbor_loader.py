@@ -47,7 +47,7 @@ from graphzero.loader.seeds import (
     seed_times,
 )
 from graphzero.loader.states import Position, State, WorkerProgress
-from graphzero.loader.stats import Loop
+from graphzero.loader.stats import BatchStats, Loop
 from graphzero.sampling.negatives import as_negative_options
 
 _NO_EPOCH = (1 << 62) + 1  # of batches that belong to no epoch
@@ -102,6 +102,10 @@ class Seeds(IterableDataset[SampledBatch]):
         finally:
             self._progress = None
 
+    def in_this_process(self, make: Callable[[SampledBatch], object]) -> BatchIterator | None:
+        """What is made of the mini-batches of the pass that begins, if any, without workers."""
+        return None if self._progress is None else self.source.iterate(self._progress, make)
+
     def __iter__(self) -> BatchIterator:
         """The mini-batches of the pass; of a pass of its own in a DataLoader of other libraries.
 
@@ -128,8 +132,10 @@ class Seeds(IterableDataset[SampledBatch]):
 
 @dataclass
 class _Finish:
-    """The collate function of a loader. It does not hold the loader, which would be a circle:
-    workers of a loader that is dropped would go on until the garbage collector finds it.
+    """The collate function of a loader: `make`, then `hand_out`.
+
+    It does not hold the loader, which would be a circle: workers of a loader that is dropped would
+    go on until the garbage collector finds it.
     """
 
     collate: Collate
@@ -141,15 +147,32 @@ class _Finish:
     def __call__(self, sampled: object) -> object:
         if not isinstance(sampled, SampledBatch):
             raise RuntimeError(_REMADE)
+        return self.hand_out(self.make(sampled))
+
+    def make(self, sampled: SampledBatch) -> object:
+        """What the transform gets."""
         if self.input_id is not None:
             sampled = replace(sampled, input_id=self.input_id[sampled.input_id])
         output = self.make_output(self.collate(sampled), self.collate.dataset, self.whole)
         if isinstance(output, MiniBatch | TypedMiniBatch) and _is_of_pyg(self.transform):
             output = output.to_pyg()  # which such a transform is written for
-        output = output if self.transform is None else self.transform(output)
-        if not hasattr(output, "stats") and hasattr(output, "__dict__"):
-            output.__dict__["stats"] = sampled.stats  # a PyG object: no attribute of the graph
+        _add_stats(output, sampled.stats)
         return output
+
+    def hand_out(self, output: object) -> object:
+        """What the training loop gets."""
+        if self.transform is None:
+            return output
+        transformed = self.transform(output)
+        if (stats := vars(output).get("stats")) is not None:
+            _add_stats(transformed, stats)
+        return transformed
+
+
+def _add_stats(output: object, stats: BatchStats) -> None:
+    """Adds what a mini-batch cost, where the object has no such name."""
+    if not hasattr(output, "stats") and hasattr(output, "__dict__"):
+        output.__dict__["stats"] = stats  # a PyG object: no attribute of the graph
 
 
 def _is_of_pyg(transform: object) -> bool:
@@ -175,6 +198,21 @@ class _Delivered:
         if self.taken >= self.rounds:
             return Position(begun.epoch + 1, 0)
         return Position(begun.epoch, begun.first + self.taken * begun.share.world_size)
+
+
+class _InThisProcess(Iterator[object]):
+    """The mini-batches of a pass without workers.
+
+    DataLoader's iterator would run an operation of torch for each, which lets the GIL go: the loop
+    would wait until the background threads give it back.
+    """
+
+    def __init__(self, batches: BatchIterator, finish: _Finish) -> None:
+        self._batches = batches
+        self._finish = finish
+
+    def __next__(self) -> object:
+        return self._finish.hand_out(self._batches.take())
 
 
 class _Counting(Iterator[Any]):
@@ -338,6 +376,16 @@ class SeedLoader(DataLoader[Any]):
             with self.dataset.beginning(progress):
                 iterator = super().__iter__()
         return _Counting(self, iterator, delivered, loop)
+
+    def _get_iterator(self) -> Any:
+        batches = None
+        if self.num_workers == 0 and not self.pin_memory and not self.timeout:
+            batches = self.dataset.in_this_process(self._finish.make)
+        if batches is None:
+            return DataLoader._get_iterator(self)  # that of PyG's would collect the batches
+        # As every pass of a DataLoader does: a script keeps its random numbers.
+        torch.empty((), dtype=torch.int64).random_(generator=self.generator)
+        return _InThisProcess(batches, self._finish)
 
     def __len__(self) -> int:
         """Batches of this rank in a whole epoch."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from graphzero import _core
 from graphzero.graph.features import as_booleans
@@ -24,11 +24,11 @@ from graphzero.io.plan import Estimate, IOPlan, make_plan, structure_bytes
 from graphzero.io.prefetch import Fetched, bytes_read, pages_read
 from graphzero.io.row_io import PagesRequested, RowKey
 from graphzero.io.session import Session, is_large, probe_batch, probe_files
-from graphzero.loader.mini_batch import SampledBatch
+from graphzero.loader.mini_batch import SampledBatch, give_stats
 from graphzero.loader.pipeline import GroupPipeline, Sizes
 from graphzero.loader.ranks import default_threads, in_worker
 from graphzero.loader.seed_batches import SeedBatches
-from graphzero.loader.stats import BatchStats
+from graphzero.loader.stats import BatchStats, hand_out
 from graphzero.sampling.order import Share
 from graphzero.sampling.sampler import HopReadAhead, TypedSubgraph
 from graphzero.sampling.threads import WorkerThreads
@@ -112,7 +112,9 @@ class Preparing:
     number : int
         In its epoch.
     batch : SampledBatch or None
-        None with an `error`.
+        None with an `error`, and once `output` is made.
+    output : object
+        What the loop gets.
     error : Exception or None
         Without the traceback, whose frames would keep files open.
     requests : list of Future
@@ -129,12 +131,14 @@ class Preparing:
         How its rows are read.
     row_bytes, num_bytes : int
         Of its rows as they are stored; of its arrays.
+    num_seeds, num_nodes, num_edges : int
     finished : float
         When it was placed.
     """
 
     number: int
     batch: SampledBatch | None = None
+    output: object = None
     error: Exception | None = None
     requests: list[Future[PagesRequested]] = field(default_factory=list)
     requested: list[PagesRequested] = field(default_factory=list)
@@ -147,6 +151,9 @@ class Preparing:
     io: str = ""
     row_bytes: int = 0
     num_bytes: int = 0
+    num_seeds: int = 0
+    num_nodes: int = 0
+    num_edges: int = 0
     finished: float = 0.0
 
     @property
@@ -157,7 +164,7 @@ class Preparing:
     @property
     def structure_bytes(self) -> int:
         """Of the edges and ids of a mini-batch without an error."""
-        return structure_bytes(self.subgraph.total_nodes, self.subgraph.total_edges)
+        return structure_bytes(self.num_nodes, self.num_edges)
 
     @property
     def subgraph(self) -> TypedSubgraph:
@@ -167,14 +174,21 @@ class Preparing:
 
 
 class Preparation:
-    """The phases of an iteration; see `Phases`."""
+    """The phases of an iteration; see `Phases`. The last one is to `make` what the loop gets."""
 
-    def __init__(self, batches: SeedBatches, session: Session, epoch: int) -> None:
+    def __init__(
+        self,
+        batches: SeedBatches,
+        session: Session,
+        epoch: int,
+        make: Callable[[SampledBatch], object] | None = None,
+    ) -> None:
         self.stop = _core.Stop()
         self.threads = default_threads(batches.num_threads)
         self._batches = batches
         self._session = session
         self._epoch = epoch
+        self._make = make or _unchanged
         self._order = batches.epoch_order(epoch)
         self._team = _core.Team(self.threads)
         self._second_team: _core.Team | None = None  # for placing while others are sampled
@@ -250,10 +264,14 @@ class Preparation:
         return item
 
     def _request(self, item: Preparing, worked: float, waited: float) -> None:
+        assert item.batch is not None
+        subgraph = item.batch.by_type
         item.sampled, item.disk = worked, waited
-        item.topology_missed = item.subgraph.pages_missed
+        item.topology_missed = subgraph.pages_missed
+        item.num_seeds = len(item.batch.input_id)
+        item.num_nodes, item.num_edges = subgraph.total_nodes, subgraph.total_edges
         item.io = self._session.describe()
-        item.requests = self._session.rows.submit(item.number, item.subgraph)
+        item.requests = self._session.rows.submit(item.number, subgraph)
 
     def must_read(self, items: Sequence[Preparing]) -> bool:
         """Whether rows are read past the page cache, or requested pages are on their way."""
@@ -332,27 +350,42 @@ class Preparation:
             item.gathered, item.disk = item.gathered + worked, item.disk + waited
             if waited > 0:
                 rows.look_again()
-            item.row_bytes = sum(
-                len(array) * rows.sources[name].store.row_bytes for name, array in arrays.items()
-            )
+            for name, array in arrays.items():
+                item.row_bytes += len(array) * rows.sources[name].store.row_bytes
+                item.batch.rows[name] = as_booleans(array)
+            item.subgraph.forget_positions()
+            item.num_bytes = item.row_bytes + item.structure_bytes
             item.finished = finished
             item.fetched, item.requests, item.requested = {}, [], []
-            item.num_bytes = item.row_bytes + item.structure_bytes
-            item.batch = replace(
-                item.batch,
-                rows={name: as_booleans(array) for name, array in arrays.items()},
-                by_type=item.subgraph.without_positions(),
-            )
+            self._finish(item, item.batch)
+
+    def _finish(self, item: Preparing, batch: SampledBatch) -> None:
+        item.batch = None
+        try:
+            item.output = self._make(batch)
+        except Exception as error:
+            item.error = error.with_traceback(None)
+
+
+def _unchanged(batch: SampledBatch) -> SampledBatch:
+    return batch
 
 
 def prepare_batches(
-    batches: SeedBatches, share: Share, epoch: int, numbers: Sequence[int]
-) -> Generator[SampledBatch, None, None]:
-    """The mini-batches with some numbers, prepared in the background by a session of its own."""
+    batches: SeedBatches,
+    share: Share,
+    epoch: int,
+    numbers: Sequence[int],
+    make: Callable[[SampledBatch], object] | None = None,
+) -> Generator[object, None, None]:
+    """What is made of the mini-batches with some numbers, in the background, by a session.
+
+    Whatever `make` returns gets the cost of its mini-batch in place of the ``stats`` that it has.
+    """
     num_workers = share.num_workers if in_worker() else 0
     drawn_epoch = batches.sampled_epoch(epoch)
     with closing(start_session(batches, share, drawn_epoch, numbers)) as session:
-        phases = session.enter(Preparation(batches, session, drawn_epoch))
+        phases = session.enter(Preparation(batches, session, drawn_epoch, make))
         sizes = Sizes(
             lookahead=batches.prefetch.lookahead,
             threads=phases.threads,
@@ -367,7 +400,6 @@ def prepare_batches(
             if item is None:
                 return
             taken = time.perf_counter()
-            assert item.batch is not None
             stats = BatchStats(
                 sampled=item.sampled,
                 disk=item.disk,
@@ -381,13 +413,15 @@ def prepare_batches(
                 io=item.io,
                 epoch=epoch,
                 number=item.number,
-                num_seeds=len(item.batch.input_id),
-                num_nodes=item.subgraph.total_nodes,
-                num_edges=item.subgraph.total_edges,
+                num_seeds=item.num_seeds,
+                num_nodes=item.num_nodes,
+                num_edges=item.num_edges,
                 num_workers=num_workers,
                 num_threads=phases.threads,
             )
-            batch = replace(item.batch, stats=stats)
+            batch = item.output
+            give_stats(batch, stats)
+            hand_out(stats)
             del item
             yield batch
             del batch  # its memory is needed for the next one

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 
@@ -206,9 +206,14 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
         begin = self._epochs.begin(shared_by_ranks=False).position
         return WorkerProgress(begin.epoch, begin.batches, 0, Share(rank, world_size))
 
-    def iterate(self, progress: WorkerProgress) -> BatchIterator:
-        """A worker's share of a pass that `begin_pass` has begun, in the parent or here."""
-        return BatchIterator(self, progress, even=self.ranks.even)
+    def iterate(
+        self, progress: WorkerProgress, make: Callable[[SampledBatch], object] | None = None
+    ) -> BatchIterator:
+        """A worker's share of a pass that `begin_pass` has begun, in the parent or here.
+
+        What it takes is made of each mini-batch in the background by `make`.
+        """
+        return BatchIterator(self, progress, even=self.ranks.even, make=make)
 
     def __iter__(self) -> BatchIterator:
         self.dataset.require_unedited(self.gather)

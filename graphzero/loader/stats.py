@@ -175,11 +175,11 @@ class _Thread(threading.local):
 _here = _Thread()
 
 
-@contextmanager
-def _asking() -> Iterator[None]:
+def _next_alone(batches: Iterator[_T]) -> _T:
+    """``next``; meanwhile an iterator that is asked within does not count."""
     _here.asking, _here.stats = True, None
     try:
-        yield
+        return next(batches)
     finally:
         _here.asking = False
 
@@ -210,8 +210,11 @@ class Loop:
             yield
             return
         since = time.perf_counter()
-        with _asking():
+        _here.asking, _here.stats = True, None
+        try:
             yield
+        finally:
+            _here.asking = False
         self._starting = _count(since)
 
     def next_of(self, batches: Iterator[_T]) -> _T:
@@ -225,8 +228,7 @@ class Loop:
         trained = 0.0 if self._since is None else _count(self._since)
         self._since = None
         try:
-            with _asking():
-                batch = next(batches)
+            batch = _next_alone(batches)
         except BaseException:
             if trained:
                 self._tell(None, trained, {})

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import torch
 import torch_geometric.loader as of_pyg
-from torch.utils.data import DataLoader
 
 import graphzero.loader.neighbor_loader as ready
 from graphzero.graph.dataset import Dataset
+from graphzero.graph.user_input import Values
+from graphzero.loader.arguments import LoaderArguments
 from graphzero.loader.mini_batch import AnyBatch
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.neighbor_loader import SeedLoader
+from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.pyg.facade import is_seed_edges
 
 
@@ -44,6 +46,12 @@ class _PyGLoader(SeedLoader):
 
     _distributed = False
 
+    def _begin(
+        self, arguments: LoaderArguments, source: SeedDataset, input_id: Values | None = None
+    ) -> None:
+        _ = source.dataset.facade  # made now: later two threads might make one each
+        super()._begin(arguments, source, input_id)
+
     @property
     def data(self) -> Dataset:
         """The dataset."""
@@ -69,9 +77,6 @@ class _PyGLoader(SeedLoader):
                 "num_neighbors=[-1] and gather=[]"
             )
         return SimpleNamespace(num_neighbors=source.sampler.fanout_options)
-
-    def _get_iterator(self) -> Any:
-        return DataLoader._get_iterator(self)  # PyG's would collect the batches itself
 
     @staticmethod
     def _make_output(batch: AnyBatch, dataset: Dataset, whole: bool) -> Any:

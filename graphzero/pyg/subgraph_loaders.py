@@ -494,18 +494,25 @@ class ShaDowKHopSampler(NeighborLoader):
     @staticmethod
     def _make_output(batch: AnyBatch, dataset: Dataset, whole: bool) -> object:
         data = NeighborLoader._make_output(batch, dataset, whole)
-        count, roots = data.num_nodes, data.batch_size
-        order = torch.argsort(data.batch, stable=True)  # the root of each comes first
-        place = torch.empty_like(order)
-        place[order] = torch.arange(count)
+        count, roots, trees = data.num_nodes, data.batch_size, data.batch.numpy()
+        order = np.argsort(trees, kind="stable")  # the root of each comes first
+        place = np.empty_like(order)
+        place[order] = np.arange(count)
         rows = {*dataset.attributes, "n_id", "batch"}
         rows |= {name for name in dataset.facade[NODES].masks() if name in data}
-        values = {name: value[order] if name in rows else value for name, value in data}
+        values = {name: _in_order(value, order) if name in rows else value for name, value in data}
         for name in ("batch_size", "input_id", "num_sampled_nodes", "edge_index"):
             del values[name]
-        ptr = torch.searchsorted(values["batch"], torch.arange(roots + 1))
-        output = Batch(**values, edge_index=place[data.edge_index], ptr=ptr, root_n_id=ptr[:-1])
+        edge_index = torch.from_numpy(place[data.edge_index.numpy()])
+        ptr = torch.from_numpy(np.searchsorted(trees[order], np.arange(roots + 1)))
+        output = Batch(**values, edge_index=edge_index, ptr=ptr, root_n_id=ptr[:-1])
         if "y" in values:
-            output.y = values["y"][output.root_n_id]
+            output.y = _in_order(values["y"], ptr[:-1].numpy())
         output.num_nodes = count
         return output
+
+
+def _in_order(rows: Tensor, order: IdArray) -> Tensor:
+    """Rows in another order; not by torch, which would start threads in each that calls this."""
+    bits = rows.view(torch.int16) if rows.dtype == torch.bfloat16 else rows
+    return torch.from_numpy(bits.numpy()[order]).view(rows.dtype)

@@ -86,10 +86,6 @@ class Subgraph:
         """Number of edges."""
         return int(self.edge_index.shape[1])
 
-    def without_positions(self) -> Subgraph:
-        """The same without `positions`, once the attributes of the edges have been found."""
-        return replace(self, positions=None)
-
 
 @dataclass(frozen=True)
 class TypedSubgraph:
@@ -146,9 +142,9 @@ class TypedSubgraph:
         """Number of edges of all types."""
         return sum(int(edges.shape[1]) for edges in self.edge_index.values())
 
-    def without_positions(self) -> TypedSubgraph:
-        """The same without `positions`, once the attributes of the edges have been found."""
-        return replace(self, positions={})
+    def forget_positions(self) -> None:
+        """Drops `positions`, once the attributes of the edges have been found."""
+        self.positions.clear()
 
     def untyped(self) -> Subgraph:
         """The neighbourhood in a graph without types."""
