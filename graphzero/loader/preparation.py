@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
 
 from graphzero import _core
 from graphzero.graph.features import as_booleans
@@ -27,13 +29,15 @@ from graphzero.io.session import Session, is_large, probe_batch, probe_files
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.pipeline import GroupPipeline, Sizes
 from graphzero.loader.ranks import default_threads, in_worker
-from graphzero.loader.seed_batches import SeedBatches
+from graphzero.loader.seed_batches import BatchSeeds, SeedBatches
 from graphzero.loader.stats import BatchStats
 from graphzero.sampling.order import Share
 from graphzero.sampling.sampler import HopReadAhead, TypedSubgraph
 from graphzero.sampling.threads import WorkerThreads
 from graphzero.store.mapped_file import mincore_is_honest
 
+_T = TypeVar("_T")
+_SECONDS_OF_A_THREAD = 2e-4  # a shorter call is made sooner than a thread is woken for it
 _PLENTY_SHARED = 4 << 30  # bytes: in so much shared memory, the mini-batches of workers fit
 
 
@@ -111,6 +115,8 @@ class Preparing:
     ----------
     number : int
         In its epoch.
+    seeds : BatchSeeds or None
+        What it is sampled around, until it is sampled.
     batch : SampledBatch or None
         None with an `error`.
     error : Exception or None
@@ -121,6 +127,8 @@ class Preparing:
         The outcome of these requests, until the rows are placed.
     fetched : dict
         Its rows in memory, until they are placed.
+    seconds : float
+        That a call into the core has worked on it.
     sampled, gathered, disk : float
         Seconds that threads have sampled, looked up and copied rows, and waited for the disk.
     topology_missed, pages_missed : int
@@ -134,11 +142,13 @@ class Preparing:
     """
 
     number: int
+    seeds: BatchSeeds | None = None
     batch: SampledBatch | None = None
     error: Exception | None = None
     requests: list[Future[PagesRequested]] = field(default_factory=list)
     requested: list[PagesRequested] = field(default_factory=list)
     fetched: dict[RowKey, Fetched] = field(default_factory=dict)
+    seconds: float = 0.0
     sampled: float = 0.0
     gathered: float = 0.0
     disk: float = 0.0
@@ -150,15 +160,31 @@ class Preparing:
     finished: float = 0.0
 
     @property
-    def seconds(self) -> float:
-        """That threads have sampled."""
-        return self.sampled
-
-    @property
     def subgraph(self) -> TypedSubgraph:
         """The sampled subgraph of a mini-batch without an error."""
         assert self.batch is not None
         return self.batch.by_type
+
+
+class _Steps:
+    """A step in Python, of each mini-batch of a group: in threads, once one has taken long."""
+
+    def __init__(self, threads: WorkerThreads) -> None:
+        self._threads = threads
+        self._seconds = 0.0  # of the last one
+
+    def run(self, steps: Sequence[Callable[[], _T]]) -> list[_T]:
+        """The results of a step, of each mini-batch."""
+        if len(steps) == 1 or self._seconds < _SECONDS_OF_A_THREAD:
+            return [self._timed(step) for step in steps]
+        calls = [self._threads.submit(self._timed, step) for step in steps]
+        return [call.result() for call in calls]
+
+    def _timed(self, step: Callable[[], _T]) -> _T:
+        begun = time.perf_counter()
+        result = step()
+        self._seconds = time.perf_counter() - begun
+        return result
 
 
 class Preparation:
@@ -173,75 +199,77 @@ class Preparation:
         self._order = batches.epoch_order(epoch)
         self._team = _core.Team(self.threads)
         self._second_team: _core.Team | None = None  # for placing while others are sampled
-        self._sampler = batches.group_sampler()
+        self._sampler = batches.sampler.group_sampler(timed=batches.input_time is not None)
         self._helpers = WorkerThreads(self.threads, "graphzero-sample")
+        self._drawing, self._finishing = _Steps(self._helpers), _Steps(self._helpers)
 
     def close(self) -> None:
-        """Ends the threads that sample."""
+        """Ends the threads of steps in Python."""
         self._helpers.close()
 
     def sample(self, numbers: Sequence[int]) -> list[Preparing]:
         """Samples mini-batches, and requests the pages of their rows."""
         readahead = self._session.topology.hop_readahead()
-        if self._sampler is None:
-            return self._sample_apart(numbers, readahead)
-        positions = [self._batches.positions_of(self._order, number) for number in numbers]
         try:
-            seeds = [
-                self._batches.seeds_at(places, epoch=self._epoch, batch=number)
-                for places, number in zip(positions, numbers, strict=True)
-            ]
-            sampled = self._sampler.sample(seeds, self._team, self.stop, readahead)
-        except Exception as error:
-            if len(numbers) > 1:
-                return [item for number in numbers for item in self.sample([number])]
-            return [Preparing(numbers[0], error=error.with_traceback(None))]
-        items = []
-        for places, number, arrays in zip(positions, numbers, sampled, strict=False):
-            item = Preparing(number)
-            try:
-                item.batch = self._batches.batch_of(places, arrays)
-            except Exception as error:
-                item.error = error.with_traceback(None)
-            if item.error is None and isinstance(arrays, _core.Sampled):
-                self._request(item, arrays.seconds, arrays.disk_seconds)
-            items.append(item)
-        return items
-
-    def _sample_apart(
-        self, numbers: Sequence[int], readahead: Sequence[HopReadAhead] | None
-    ) -> list[Preparing]:
-        """Mini-batches whose sampling has steps in Python, each by a thread."""
-        if len(numbers) == 1:
-            return [self._sample_one(numbers[0], readahead)]
-        calls = [self._helpers.submit(self._sample_one, number, readahead) for number in numbers]
-        try:
-            return [call.result() for call in calls]
+            items = self._drawing.run([partial(self._begin, n, readahead) for n in numbers])
+            self._sample([item for item in items if item.error is None], readahead)
         except CancelledError:  # the iteration is being closed
             return []
+        return [] if self.stop else items
 
-    def _sample_one(self, number: int, readahead: Sequence[HopReadAhead] | None) -> Preparing:
-        item = Preparing(number)
-        begun = _core.Clock()
+    def _begin(self, number: int, readahead: Sequence[HopReadAhead] | None) -> Preparing:
+        """A mini-batch with its seeds."""
+        item, begun = Preparing(number), _core.Clock()
         try:
-            item.batch = self._batches.sample(
-                self._batches.positions_of(self._order, number),
-                epoch=self._epoch,
-                batch=number,
-                readahead=readahead,
+            positions = self._batches.positions_of(self._order, number)
+            item.seeds = self._batches.seeds_at(
+                positions, epoch=self._epoch, batch=number, readahead=readahead
             )
         except Exception as error:
             item.error = error.with_traceback(None)
-        else:
-            worked, waited = begun.spent(has_read=item.subgraph.pages_missed > 0)
-            self._request(item, worked, waited)
+        item.sampled, item.disk = begun.spent(has_read=False)
         return item
 
-    def _request(self, item: Preparing, worked: float, waited: float) -> None:
-        item.sampled, item.disk = worked, waited
-        item.topology_missed = item.subgraph.pages_missed
+    def _sample(self, items: Sequence[Preparing], readahead: Sequence[HopReadAhead] | None) -> None:
+        """Samples around the seeds of a group, in one call into the core."""
+        try:
+            seeds = [self._core_seeds(item) for item in items]
+            sampled = self._sampler.sample(seeds, self._team, self.stop, readahead)
+        except Exception as error:
+            if len(items) == 1:
+                items[0].error = error.with_traceback(None)
+                return
+            for item in items:
+                self._sample([item], readahead)
+            return
+        pairs = zip(items, sampled, strict=False)  # nothing is sampled if it was stopped
+        self._finishing.run([partial(self._finish, item, arrays) for item, arrays in pairs])
+
+    def _core_seeds(self, item: Preparing) -> _core.Seeds:
+        assert item.seeds is not None
+        return self._batches.sampler.seeds_of(
+            item.seeds.nodes, seed_time=item.seeds.times, epoch=self._epoch, batch=item.number
+        )
+
+    def _finish(self, item: Preparing, sampled: _core.Sampled | Exception) -> None:
+        """Makes a mini-batch of what was sampled around its seeds."""
+        assert item.seeds is not None
+        begun = _core.Clock()
+        try:
+            subgraph = self._batches.sampler.as_subgraph(sampled, item.seeds.num_nodes)
+            item.batch = self._batches.batch_of(item.seeds, subgraph)
+        except Exception as error:
+            item.error = error.with_traceback(None)
+            return
+        assert isinstance(sampled, _core.Sampled)
+        item.seeds = None
+        worked, waited = begun.spent(has_read=False)
+        item.seconds = sampled.seconds
+        item.sampled += sampled.seconds + worked
+        item.disk += sampled.disk_seconds + waited
+        item.topology_missed = subgraph.pages_missed
         item.io = self._session.describe()
-        item.requests = self._session.rows.submit(item.number, item.subgraph)
+        item.requests = self._session.rows.submit(item.number, subgraph)
 
     def must_read(self, items: Sequence[Preparing]) -> bool:
         """Whether rows are read past the page cache, or requested pages are on their way."""

@@ -18,8 +18,9 @@ from graphzero.graph.user_input import IdArray, Sampling, Values
 from graphzero.io.row_io import RowKey
 from graphzero.io.session import TopologyFile
 from graphzero.loader.arguments import Batching, SeedLoaderOptions, SeedOptions, check_keywords
-from graphzero.loader.mini_batch import AnyBatch, MiniBatch, SampledBatch
+from graphzero.loader.mini_batch import AnyBatch, MiniBatch
 from graphzero.loader.neighbor_loader import SeedLoader
+from graphzero.loader.seed_batches import BatchSeeds
 from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.loader.seeds import as_seed_nodes
 from graphzero.sampling.negatives import negatives_key
@@ -139,15 +140,15 @@ class WalkDataset(SeedDataset):
             for file in super().topology
         ]
 
-    def sample(
+    def seeds_at(
         self,
         positions: IdArray,
         *,
         epoch: int,
         batch: int,
         readahead: Sequence[HopReadAhead] | None = None,
-    ) -> SampledBatch:
-        """The walks from the seeds at some positions, and their negatives."""
+    ) -> BatchSeeds:
+        """The seeds at some positions, the walks from them, and their negatives."""
         csr, seed, starts = self._graph._csr, self.sampler.seed, self.seeds[positions]
         windows = self.walk_length - self.context_size + 1
         count = len(starts) * self.walks_per_node
@@ -177,8 +178,7 @@ class WalkDataset(SeedDataset):
             )
             drawn[:, 0] = np.repeat(starts, self.walks_per_node * self.num_negative_samples)
             fields[NODES, "neg_rw"] = self._windows(drawn)
-        subgraph = self.sampler.sample_types({NODES: starts}, epoch=epoch, batch=batch)
-        return SampledBatch(subgraph, positions, fields=fields)
+        return BatchSeeds(positions, self.sampler.stored_ids({NODES: starts}), fields=fields)
 
     def _windows(self, walks: IdArray) -> IdArray:
         """All windows of some walks, (num_walks * num_windows, context_size)."""
