@@ -31,7 +31,7 @@ class Item(Protocol):
 
     @property
     def seconds(self) -> float:
-        """That a call into the core has worked on it."""
+        """That threads have worked on it."""
 
 
 _T = TypeVar("_T", bound=Item)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections import deque
+from collections.abc import Generator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TypeVar
+from itertools import islice
 
 from graphzero import _core
 from graphzero.graph.features import as_booleans
@@ -36,8 +36,7 @@ from graphzero.sampling.sampler import HopReadAhead, TypedSubgraph
 from graphzero.sampling.threads import WorkerThreads
 from graphzero.store.mapped_file import mincore_is_honest
 
-_T = TypeVar("_T")
-_SECONDS_OF_A_THREAD = 2e-4  # a shorter call is made sooner than a thread is woken for it
+_SECONDS_OF_A_THREAD = 1e-4  # what takes less is done before a thread is woken for it
 _PLENTY_SHARED = 4 << 30  # bytes: in so much shared memory, the mini-batches of workers fit
 
 
@@ -127,8 +126,6 @@ class Preparing:
         The outcome of these requests, until the rows are placed.
     fetched : dict
         Its rows in memory, until they are placed.
-    seconds : float
-        That a call into the core has worked on it.
     sampled, gathered, disk : float
         Seconds that threads have sampled, looked up and copied rows, and waited for the disk.
     topology_missed, pages_missed : int
@@ -148,7 +145,6 @@ class Preparing:
     requests: list[Future[PagesRequested]] = field(default_factory=list)
     requested: list[PagesRequested] = field(default_factory=list)
     fetched: dict[RowKey, Fetched] = field(default_factory=dict)
-    seconds: float = 0.0
     sampled: float = 0.0
     gathered: float = 0.0
     disk: float = 0.0
@@ -160,37 +156,23 @@ class Preparing:
     finished: float = 0.0
 
     @property
+    def seconds(self) -> float:
+        """That threads have sampled."""
+        return self.sampled
+
+    @property
     def subgraph(self) -> TypedSubgraph:
         """The sampled subgraph of a mini-batch without an error."""
         assert self.batch is not None
         return self.batch.by_type
 
 
-class _Steps:
-    """A step in Python, of each mini-batch of a group: in threads, once one has taken long."""
-
-    def __init__(self, threads: WorkerThreads) -> None:
-        self._threads = threads
-        self._seconds = 0.0  # of the last one
-
-    def run(self, steps: Sequence[Callable[[], _T]]) -> list[_T]:
-        """The results of a step, of each mini-batch."""
-        if len(steps) == 1 or self._seconds < _SECONDS_OF_A_THREAD:
-            return [self._timed(step) for step in steps]
-        calls = [self._threads.submit(self._timed, step) for step in steps]
-        return [call.result() for call in calls]
-
-    def _timed(self, step: Callable[[], _T]) -> _T:
-        begun = time.perf_counter()
-        result = step()
-        self._seconds = time.perf_counter() - begun
-        return result
-
-
 class Preparation:
-    """The phases of an iteration; see `Phases`."""
+    """The phases of an iteration over mini-batches with some numbers; see `Phases`."""
 
-    def __init__(self, batches: SeedBatches, session: Session, epoch: int) -> None:
+    def __init__(
+        self, batches: SeedBatches, session: Session, epoch: int, numbers: Sequence[int]
+    ) -> None:
         self.stop = _core.Stop()
         self.threads = default_threads(batches.num_threads)
         self._batches = batches
@@ -201,7 +183,9 @@ class Preparation:
         self._second_team: _core.Team | None = None  # for placing while others are sampled
         self._sampler = batches.sampler.group_sampler(timed=batches.input_time is not None)
         self._helpers = WorkerThreads(self.threads, "graphzero-sample")
-        self._drawing, self._finishing = _Steps(self._helpers), _Steps(self._helpers)
+        self._next = iter(numbers)
+        self._ahead: deque[Future[Preparing]] = deque()  # whose seeds are being drawn
+        self._drawing = self._finishing = 0.0  # seconds of the last of these steps
 
     def close(self) -> None:
         """Ends the threads of steps in Python."""
@@ -211,11 +195,24 @@ class Preparation:
         """Samples mini-batches, and requests the pages of their rows."""
         readahead = self._session.topology.hop_readahead()
         try:
-            items = self._drawing.run([partial(self._begin, n, readahead) for n in numbers])
+            items = self._begin_next(len(numbers), readahead)
             self._sample([item for item in items if item.error is None], readahead)
         except CancelledError:  # the iteration is being closed
             return []
         return [] if self.stop else items
+
+    def _begin_next(self, count: int, readahead: Sequence[HopReadAhead] | None) -> list[Preparing]:
+        """The next mini-batches, with their seeds.
+
+        What takes long to draw is drawn by threads, ahead while other mini-batches are sampled.
+        """
+        if count > 1 and self._drawing >= _SECONDS_OF_A_THREAD:
+            most = count if self._session.plan.is_larger else 2 * count
+            numbers = islice(self._next, max(0, most - len(self._ahead)))
+            self._ahead += [self._helpers.submit(self._begin, n, readahead) for n in numbers]
+        ahead = [self._ahead.popleft() for _ in range(min(count, len(self._ahead)))]
+        rest = [self._begin(n, readahead) for n in islice(self._next, count - len(ahead))]
+        return [call.result() for call in ahead] + rest
 
     def _begin(self, number: int, readahead: Sequence[HopReadAhead] | None) -> Preparing:
         """A mini-batch with its seeds."""
@@ -228,6 +225,7 @@ class Preparation:
         except Exception as error:
             item.error = error.with_traceback(None)
         item.sampled, item.disk = begun.spent(has_read=False)
+        self._drawing = item.sampled + item.disk
         return item
 
     def _sample(self, items: Sequence[Preparing], readahead: Sequence[HopReadAhead] | None) -> None:
@@ -243,7 +241,13 @@ class Preparation:
                 self._sample([item], readahead)
             return
         pairs = zip(items, sampled, strict=False)  # nothing is sampled if it was stopped
-        self._finishing.run([partial(self._finish, item, arrays) for item, arrays in pairs])
+        if len(items) == 1 or self._finishing < _SECONDS_OF_A_THREAD:
+            for item, arrays in pairs:
+                self._finish(item, arrays)
+            return
+        calls = [self._helpers.submit(self._finish, item, arrays) for item, arrays in pairs]
+        for call in calls:
+            call.result()
 
     def _core_seeds(self, item: Preparing) -> _core.Seeds:
         assert item.seeds is not None
@@ -264,7 +268,7 @@ class Preparation:
         assert isinstance(sampled, _core.Sampled)
         item.seeds = None
         worked, waited = begun.spent(has_read=False)
-        item.seconds = sampled.seconds
+        self._finishing = worked + waited
         item.sampled += sampled.seconds + worked
         item.disk += sampled.disk_seconds + waited
         item.topology_missed = subgraph.pages_missed
@@ -364,7 +368,7 @@ def prepare_batches(
     num_workers = share.num_workers if in_worker() else 0
     drawn_epoch = batches.sampled_epoch(epoch)
     with closing(start_session(batches, share, drawn_epoch, numbers)) as session:
-        phases = session.enter(Preparation(batches, session, drawn_epoch))
+        phases = session.enter(Preparation(batches, session, drawn_epoch, numbers))
         sizes = Sizes(
             lookahead=batches.prefetch.lookahead,
             group=session.plan.group,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +13,7 @@ from typing_extensions import Unpack
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.user_input import IdArray, Sampling, Values
+from graphzero.graph.user_input import IdArray, Sampling, Values, as_walk_bias
 from graphzero.io.row_io import RowKey
 from graphzero.io.session import TopologyFile
 from graphzero.loader.arguments import Batching, SeedLoaderOptions, SeedOptions, check_keywords
@@ -116,10 +115,8 @@ class WalkDataset(SeedDataset):
             )
         self.walks_per_node = as_count(walks_per_node, "walks_per_node")
         self.num_negative_samples = as_count(num_negative_samples, "num_negative_samples", 0)
-        for name, value in (("p", p), ("q", q)):
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{name} must be a positive number, not {value!r}")
-        self.p, self.q, self.weighted = float(p), float(q), bool(weighted)
+        self.p, self.q = as_walk_bias(p, "p"), as_walk_bias(q, "q")
+        self.weighted = bool(weighted)
         if self.weighted:
             self._graph._csr.require_weights()
         self.seeds = as_seed_nodes(seeds, dataset).ids
