@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 
 import files
 import numpy as np
@@ -163,10 +164,10 @@ def test_ten_thousand_iterators_leave_nothing(folder, strategy, monkeypatch, eag
 class Interrupted(gz.NeighborDataset):
     """Is interrupted by a signal while it samples its third mini-batch."""
 
-    def seeds_at(self, positions, *, epoch, batch):
+    def seeds_at(self, positions, *, epoch, batch, readahead=None):
         if batch == 2:
             signal.raise_signal(signal.SIGUSR1)
-        return super().seeds_at(positions, epoch=epoch, batch=batch)
+        return super().seeds_at(positions, epoch=epoch, batch=batch, readahead=readahead)
 
 
 @pytest.mark.parametrize("lookahead", [0, 1])
@@ -180,3 +181,26 @@ def test_a_signal_handler_may_close_the_iterator_that_it_interrupts(folder, look
         finally:
             signal.signal(signal.SIGUSR1, earlier)
         assert next(iterator, None) is None
+
+
+class Slow(gz.NeighborDataset):
+    """Takes long to draw its seeds after a while, so that groups shrink; one cannot be had."""
+
+    def seeds_at(self, positions, *, epoch, batch, readahead=None):
+        time.sleep(0 if batch < 14 else 0.002)
+        if batch == 60:
+            raise ZeroDivisionError
+        return super().seeds_at(positions, epoch=epoch, batch=batch, readahead=readahead)
+
+
+def test_seeds_that_take_long_are_those_of_their_mini_batches(folder):
+    with gz.open(folder) as ds:
+        options = {"batch_size": 10, "shuffle": True, "num_threads": 2}
+        expected = list(gz.NeighborDataset(ds, range(900), [3], **options))
+        batches = iter(Slow(ds, range(900), [3], **options))
+        for batch in expected[:60]:
+            same = next(batches)
+            np.testing.assert_array_equal(same.input_id, batch.input_id)
+            np.testing.assert_array_equal(same.subgraph.n_id, batch.subgraph.n_id)
+        with pytest.raises(ZeroDivisionError):
+            next(batches)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +16,15 @@ import numpy.typing as npt
 from graphzero import _core
 from graphzero.compat02 import GraphMethods02
 from graphzero.errors import FormatError
-from graphzero.graph.user_input import IdArray, Sampling, as_fanout, as_ids, as_seed, as_threads
+from graphzero.graph.user_input import (
+    IdArray,
+    Sampling,
+    as_fanout,
+    as_ids,
+    as_seed,
+    as_threads,
+    as_walk_bias,
+)
 from graphzero.store.format import DTYPES, FLAG_DIRECTED, FLAG_INCOMING
 from graphzero.store.manifest import Neighbors
 from graphzero.store.mapped_file import MappedFile, ResidentPrefix, mincore_is_honest, section
@@ -393,9 +400,7 @@ class Graph(GraphMethods02, MappedFile):
         """
         length = as_count(length, "length")
         walks_per_node = as_count(walks_per_node, "walks_per_node")
-        for name, value in (("p", p), ("q", q)):
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{name} must be a positive number, not {value!r}")
+        p, q = as_walk_bias(p, "p"), as_walk_bias(q, "q")
         if not 0 <= restart < 1:
             raise ValueError(f"restart must be a probability below 1, not {restart!r}")
         csr = self.lists_of("out", "walks follow the edges to")._csr
@@ -407,8 +412,8 @@ class Graph(GraphMethods02, MappedFile):
             return csr.walk(
                 np.repeat(csr.to_stored(ids, threads), walks_per_node),
                 length,
-                float(p),
-                float(q),
+                p,
+                q,
                 _core.key("walk", as_seed(seed), 0, 0),
                 threads,
                 bool(weighted),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
@@ -285,6 +286,13 @@ def as_seed(seed: object) -> int:
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
         raise ValueError(f"seed must be an integer, not {seed!r}")
     return int(seed) % (1 << 64)
+
+
+def as_walk_bias(value: float, name: str) -> float:
+    """A parameter of node2vec, p or q: a positive, finite number."""
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be a positive number, not {value!r}")
+    return float(value)
 
 
 class SamplingOptions(TypedDict, total=False):

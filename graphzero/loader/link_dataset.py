@@ -19,6 +19,7 @@ from graphzero.graph.user_input import Fanouts, IdArray, Values, as_array
 from graphzero.io.row_io import RowKey
 from graphzero.loader.arguments import Batching, DatasetOptions, check_keywords
 from graphzero.loader.mini_batch import SampledBatch
+from graphzero.loader.seed_batches import BatchSeeds
 from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.loader.seeds import as_seed_edges, node_times
 from graphzero.sampling.negatives import (
@@ -189,6 +190,7 @@ class LinkNeighborDataset(SeedDataset):
         seeds.require_order("edge_label", edge_label)
         seeds.require_order("edge_label_time", edge_label_time)
         self.edge_type, self.edge_label_index = seeds.edge_type, seeds.edge_index
+        self.input_type = self.edge_type
         num_edges = self.edge_label_index.shape[1]
         if not isinstance(neg_sampling, NegativeOptions):
             neg_sampling = NegativeOptions(neg_sampling, amount, src_weight, dst_weight)
@@ -222,25 +224,60 @@ class LinkNeighborDataset(SeedDataset):
         times = () if self.input_time is None else node_times(self.dataset, nodes.node_type)
         return Candidates(count, drawn, times)
 
-    def sample(
+    def seeds_at(
         self,
         positions: IdArray,
         *,
         epoch: int,
         batch: int,
         readahead: Sequence[HopReadAhead] | None = None,
-    ) -> SampledBatch:
-        """The neighbourhoods of the seed edges at some positions, and of their negatives."""
+    ) -> BatchSeeds:
+        """The ends of the seed edges at some positions, and of their negatives.
+
+        With disjoint trees, which times imply, each end has one, and `batch` of the neighbourhood
+        has the seed edge to whose trees a node belongs; else each node is a seed once.
+        """
         ends = self._ends_at(positions, negatives_key(self.sampler.seed, epoch, batch))
-        times = None if self.input_time is None else self.input_time[positions]
-        subgraph, sources, destinations = self._sample_ends(
-            ends, times, epoch=epoch, batch=batch, readahead=readahead
+        source, _, target = self.edge_type
+        nodes, links = {source: ends.sources}, {source: ends.of_sources}
+        if source == target:
+            nodes[source] = np.append(ends.sources, ends.destinations)
+            links[source] = np.append(ends.of_sources, ends.of_destinations)
+        else:
+            nodes[target], links[target] = ends.destinations, ends.of_destinations
+        local = {node_type: np.arange(len(ids)) for node_type, ids in nodes.items()}
+        times, seed_times, trees = self._times_at(positions), None, None
+        if times is not None:
+            seed_times = {node_type: times[edges] for node_type, edges in links.items()}
+        if times is not None or self.sampler.sampling.disjoint:
+            # trees are numbered over the node types in their order
+            trees = np.concatenate([links[name] for name in self.dataset.nodes if name in links])
+        else:
+            for node_type, ids in nodes.items():
+                nodes[node_type], local[node_type] = np.unique(ids, return_inverse=True)
+        first = len(local[target]) - len(ends.destinations)
+        sources, destinations = local[source][: len(ends.sources)], local[target][first:]
+        return BatchSeeds(
+            input_id=positions,
+            nodes=self.sampler.stored_ids(nodes),
+            times=seed_times,
+            trees=trees,
+            fields=self._fields(positions, ends.of_sources, sources, destinations),
         )
-        count, kind = positions.shape[0], self.edge_type
+
+    def batch_of(self, seeds: BatchSeeds, subgraph: TypedSubgraph) -> SampledBatch:
+        """The neighbourhoods of the seed edges and of their negatives."""
         if self._excluded:
-            seed_edges = np.stack([ends.sources[:count], ends.destinations[:count]])
+            seed_edges = self.edge_label_index.take(seeds.input_id, axis=1)
             subgraph = self._without(subgraph, seed_edges)
+        return super().batch_of(seeds, subgraph)
+
+    def _fields(
+        self, positions: IdArray, of_sources: IdArray, sources: IdArray, destinations: IdArray
+    ) -> dict[RowKey, Values]:
+        """About the seed edges at some positions, of whose ends these are the local ids."""
         fields: dict[RowKey, Values] = {}
+        times, count, kind = self._times_at(positions), len(positions), self.edge_type
         if self.negatives.mode == "triplet":
             source, _, target = kind
             negatives = destinations[count:]
@@ -250,55 +287,15 @@ class LinkNeighborDataset(SeedDataset):
             fields[target, "dst_neg_index"] = negatives.reshape(count, -1) if wide else negatives
             if times is not None:
                 fields[source, "seed_time"] = fields[target, "seed_time"] = times
-        else:
-            fields[kind, "edge_label_index"] = np.stack([sources, destinations])
-            if self.edge_label is not None:
-                labels = self.edge_label[positions]
-                none = np.zeros((sources.shape[0] - count, *labels.shape[1:]), labels.dtype)
-                fields[kind, "edge_label"] = np.concatenate([labels, none])
-            if times is not None:
-                fields[kind, "edge_label_time"] = times[ends.of_sources]
-        return SampledBatch(subgraph, positions, fields=fields, input_type=kind)
-
-    def _sample_ends(
-        self,
-        ends: _Ends,
-        times: IdArray | None,
-        *,
-        epoch: int,
-        batch: int,
-        readahead: Sequence[HopReadAhead] | None,
-    ) -> tuple[TypedSubgraph, IdArray, IdArray]:
-        """The neighbourhood of both ends, and the local ids of the sources and the destinations.
-
-        With disjoint trees, which times imply, each end has one, and `batch` of the neighbourhood
-        has the seed edge to whose trees a node belongs; else each node is a seed once.
-        """
-        source, _, target = self.edge_type
-        nodes, links = {source: ends.sources}, {source: ends.of_sources}
-        if source == target:
-            nodes[source] = np.append(ends.sources, ends.destinations)
-            links[source] = np.append(ends.of_sources, ends.of_destinations)
-        else:
-            nodes[target], links[target] = ends.destinations, ends.of_destinations
-        local = {node_type: np.arange(len(ids)) for node_type, ids in nodes.items()}
-        is_disjoint = times is not None or self.sampler.sampling.disjoint
-        if not is_disjoint:
-            for node_type, ids in nodes.items():
-                nodes[node_type], local[node_type] = np.unique(ids, return_inverse=True)
-        seed_time = None
+            return fields
+        fields[kind, "edge_label_index"] = np.stack([sources, destinations])
+        if self.edge_label is not None:
+            labels = self.edge_label[positions]
+            none = np.zeros((sources.shape[0] - count, *labels.shape[1:]), labels.dtype)
+            fields[kind, "edge_label"] = np.concatenate([labels, none])
         if times is not None:
-            seed_time = {node_type: times[edges] for node_type, edges in links.items()}
-        subgraph = self.sampler.sample_types(
-            nodes, seed_time=seed_time, epoch=epoch, batch=batch, readahead=readahead
-        )
-        if subgraph.batch is not None:
-            # trees are numbered over the node types in their order
-            of_tree = np.concatenate([links[name] for name in subgraph.batch if name in links])
-            trees = {name: of_tree[tree] for name, tree in subgraph.batch.items()}
-            subgraph = replace(subgraph, batch=trees)
-        first = len(local[target]) - len(ends.destinations)
-        return subgraph, local[source][: len(ends.sources)], local[target][first:]
+            fields[kind, "edge_label_time"] = times[of_sources]
+        return fields
 
     def _without(self, subgraph: TypedSubgraph, seed_edges: IdArray) -> TypedSubgraph:
         """A subgraph without the edges, of some types, between both ends of some seed edges."""

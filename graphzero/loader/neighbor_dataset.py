@@ -8,15 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 from typing_extensions import Unpack
 
-from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import Fanouts, IdArray, Values
 from graphzero.io.row_io import RowKey
 from graphzero.loader.arguments import Batching, DatasetOptions, check_keywords
-from graphzero.loader.mini_batch import SampledBatch
+from graphzero.loader.seed_batches import BatchSeeds
 from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.loader.seeds import as_seed_nodes
-from graphzero.sampling.sampler import HopReadAhead, TypedSubgraph
+from graphzero.sampling.sampler import HopReadAhead
 
 
 class NeighborDataset(SeedDataset):
@@ -99,6 +98,8 @@ class NeighborDataset(SeedDataset):
         that shares the epoch has another dataset, argument, seed or epoch.
     """
 
+    input_type: str
+
     def __init__(
         self,
         dataset: Dataset,
@@ -123,60 +124,25 @@ class NeighborDataset(SeedDataset):
         self.translates_seeds = self._stored_seeds is None
         self.take_times("input_time", input_time)
 
-    def sample(
+    def seeds_at(
         self,
         positions: IdArray,
         *,
         epoch: int,
         batch: int,
         readahead: Sequence[HopReadAhead] | None = None,
-    ) -> SampledBatch:
-        """The sampled neighbourhoods of the seeds at some positions."""
-        subgraph = self.sampler.sample_stored(
-            self._seeds_at(positions),
-            seed_time=self._times_at(positions),
-            epoch=epoch,
-            batch=batch,
-            readahead=readahead,
-        )
-        return self._batch_of(positions, subgraph)
-
-    def group_sampler(self) -> _core.GroupSampler:
-        """Samples several mini-batches in one call."""
-        return self.sampler.group_sampler(timed=self.input_time is not None)
-
-    def seeds_at(self, positions: IdArray, *, epoch: int, batch: int) -> _core.Seeds:
-        """The seeds at some positions, for the `group_sampler`."""
-        return self.sampler.seeds_of(
-            self._seeds_at(positions),
-            seed_time=self._times_at(positions),
-            epoch=epoch,
-            batch=batch,
-        )
-
-    def batch_of(self, positions: IdArray, sampled: _core.Sampled | Exception) -> SampledBatch:
-        """The mini-batch of these seeds, without rows."""
-        return self._batch_of(positions, self.sampler.as_subgraph(sampled, len(positions)))
-
-    def _seeds_at(self, positions: IdArray) -> dict[str, IdArray]:
-        """Stored ids."""
-        if self._stored_seeds is not None:
-            return {self.input_type: self._stored_seeds[positions]}
-        for edges in self.dataset.edges.values():
-            edges.graph.mapping.check_size()  # tables of ids are read before the core checks
-        nodes = self.dataset.nodes[self.input_type]
-        return {self.input_type: nodes.to_stored(self.seeds[positions])}
-
-    def _times_at(self, positions: IdArray) -> dict[str, IdArray] | None:
+    ) -> BatchSeeds:
+        """The seeds at some positions."""
+        kind = self.input_type
+        if self._stored_seeds is None:
+            nodes = self.sampler.stored_ids({kind: self.seeds[positions]})
+        else:
+            nodes = {kind: self._stored_seeds[positions]}
         if self.input_time is None:
-            return None
-        return {self.input_type: self.input_time[positions]}
-
-    def _batch_of(self, positions: IdArray, subgraph: TypedSubgraph) -> SampledBatch:
-        fields: dict[RowKey, Values] = {}
-        if self.input_time is not None:
-            fields[self.input_type, "seed_time"] = self.input_time[positions]
-        return SampledBatch(subgraph, positions, fields=fields, input_type=self.input_type)
+            return BatchSeeds(positions, nodes)
+        times = self.input_time[positions]
+        fields: dict[RowKey, Values] = {(kind, "seed_time"): times}
+        return BatchSeeds(positions, nodes, {kind: times}, fields=fields)
 
     def seed_options(self) -> dict[str, object]:
         """Checksums of the seeds and their times."""

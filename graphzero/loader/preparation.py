@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import islice
 
 from graphzero import _core
 from graphzero.graph.features import as_booleans
@@ -27,13 +29,14 @@ from graphzero.io.session import Session, is_large, probe_batch, probe_files
 from graphzero.loader.mini_batch import SampledBatch, give_stats
 from graphzero.loader.pipeline import GroupPipeline, Sizes
 from graphzero.loader.ranks import default_threads, in_worker
-from graphzero.loader.seed_batches import SeedBatches
+from graphzero.loader.seed_batches import BatchSeeds, SeedBatches
 from graphzero.loader.stats import BatchStats, hand_out
 from graphzero.sampling.order import Share
 from graphzero.sampling.sampler import HopReadAhead, TypedSubgraph
 from graphzero.sampling.threads import WorkerThreads
 from graphzero.store.mapped_file import mincore_is_honest
 
+_SECONDS_OF_A_THREAD = 1e-4  # what takes less is done before a thread is woken for it
 _PLENTY_SHARED = 4 << 30  # bytes: in so much shared memory, the mini-batches of workers fit
 
 
@@ -111,6 +114,8 @@ class Preparing:
     ----------
     number : int
         In its epoch.
+    seeds : BatchSeeds or None
+        What it is sampled around, until it is sampled.
     batch : SampledBatch or None
         None with an `error`, and once `output` is made.
     output : object
@@ -137,6 +142,7 @@ class Preparing:
     """
 
     number: int
+    seeds: BatchSeeds | None = None
     batch: SampledBatch | None = None
     output: object = None
     error: Exception | None = None
@@ -174,13 +180,17 @@ class Preparing:
 
 
 class Preparation:
-    """The phases of an iteration; see `Phases`. The last one is to `make` what the loop gets."""
+    """The phases of an iteration over mini-batches with some numbers; see `Phases`.
+
+    The last one is to `make` what the loop gets.
+    """
 
     def __init__(
         self,
         batches: SeedBatches,
         session: Session,
         epoch: int,
+        numbers: Sequence[int],
         make: Callable[[SampledBatch], object] | None = None,
     ) -> None:
         self.stop = _core.Stop()
@@ -192,12 +202,15 @@ class Preparation:
         self._order = batches.epoch_order(epoch)
         self._team = _core.Team(self.threads)
         self._second_team: _core.Team | None = None  # for placing while others are sampled
-        self._sampler = batches.group_sampler()
+        self._sampler = batches.sampler.group_sampler(timed=batches.input_time is not None)
         self._helpers = WorkerThreads(self.threads, "graphzero-sample")
         self._bytes_before_placing = 0  # of the largest mini-batch of the last group
+        self._next = iter(numbers)
+        self._ahead: deque[Future[Preparing]] = deque()  # whose seeds are being drawn
+        self._drawing = self._finishing = 0.0  # seconds of the last of these steps
 
     def close(self) -> None:
-        """Ends the threads that sample."""
+        """Ends the threads of steps in Python."""
         self._helpers.close()
 
     def most_in_group(self) -> int:
@@ -207,66 +220,85 @@ class Preparation:
     def sample(self, numbers: Sequence[int]) -> list[Preparing]:
         """Samples mini-batches, and requests the pages of their rows."""
         readahead = self._session.topology.hop_readahead()
-        if self._sampler is None:
-            return self._sample_apart(numbers, readahead)
-        positions = [self._batches.positions_of(self._order, number) for number in numbers]
         try:
-            seeds = [
-                self._batches.seeds_at(places, epoch=self._epoch, batch=number)
-                for places, number in zip(positions, numbers, strict=True)
-            ]
+            items = self._begin_next(len(numbers), readahead)
+            self._sample([item for item in items if item.error is None], readahead)
+        except CancelledError:  # the iteration is being closed
+            return []
+        return [] if self.stop else items
+
+    def _begin_next(self, count: int, readahead: Sequence[HopReadAhead] | None) -> list[Preparing]:
+        """The next mini-batches, with their seeds.
+
+        What takes long to draw is drawn by threads, ahead while other mini-batches are sampled.
+        """
+        if count > 1 and self._drawing >= _SECONDS_OF_A_THREAD:
+            most = count if self._session.plan.is_larger else 2 * count
+            numbers = islice(self._next, max(0, most - len(self._ahead)))
+            self._ahead += [self._helpers.submit(self._begin, n, readahead) for n in numbers]
+        ahead = [self._ahead.popleft() for _ in range(min(count, len(self._ahead)))]
+        rest = [self._begin(n, readahead) for n in islice(self._next, count - len(ahead))]
+        return [call.result() for call in ahead] + rest
+
+    def _begin(self, number: int, readahead: Sequence[HopReadAhead] | None) -> Preparing:
+        """A mini-batch with its seeds."""
+        item, begun = Preparing(number), _core.Clock()
+        try:
+            positions = self._batches.positions_of(self._order, number)
+            item.seeds = self._batches.seeds_at(
+                positions, epoch=self._epoch, batch=number, readahead=readahead
+            )
+        except Exception as error:
+            item.error = error.with_traceback(None)
+        item.sampled, item.disk = begun.spent(has_read=False)
+        self._drawing = item.sampled + item.disk
+        return item
+
+    def _sample(self, items: Sequence[Preparing], readahead: Sequence[HopReadAhead] | None) -> None:
+        """Samples around the seeds of a group, in one call into the core."""
+        try:
+            seeds = [self._core_seeds(item) for item in items]
             sampled = self._sampler.sample(seeds, self._team, self.stop, readahead)
             if self._session.plan.is_larger:
                 self._sampler.release()
         except Exception as error:
-            if len(numbers) > 1:
-                return [item for number in numbers for item in self.sample([number])]
-            return [Preparing(numbers[0], error=error.with_traceback(None))]
-        items = []
-        for places, number, arrays in zip(positions, numbers, sampled, strict=False):
-            item = Preparing(number)
-            try:
-                item.batch = self._batches.batch_of(places, arrays)
-            except Exception as error:
-                item.error = error.with_traceback(None)
-            if item.error is None and isinstance(arrays, _core.Sampled):
-                self._request(item, arrays.seconds, arrays.disk_seconds)
-            items.append(item)
-        return items
+            if len(items) == 1:
+                items[0].error = error.with_traceback(None)
+                return
+            for item in items:
+                self._sample([item], readahead)
+            return
+        pairs = zip(items, sampled, strict=False)  # nothing is sampled if it was stopped
+        if len(items) == 1 or self._finishing < _SECONDS_OF_A_THREAD:
+            for item, arrays in pairs:
+                self._finish(item, arrays)
+            return
+        calls = [self._helpers.submit(self._finish, item, arrays) for item, arrays in pairs]
+        for call in calls:
+            call.result()
 
-    def _sample_apart(
-        self, numbers: Sequence[int], readahead: Sequence[HopReadAhead] | None
-    ) -> list[Preparing]:
-        """Mini-batches whose sampling has steps in Python, each by a thread."""
-        if len(numbers) == 1:
-            return [self._sample_one(numbers[0], readahead)]
-        calls = [self._helpers.submit(self._sample_one, number, readahead) for number in numbers]
-        try:
-            return [call.result() for call in calls]
-        except CancelledError:  # the iteration is being closed
-            return []
+    def _core_seeds(self, item: Preparing) -> _core.Seeds:
+        assert item.seeds is not None
+        return self._batches.sampler.seeds_of(
+            item.seeds.nodes, seed_time=item.seeds.times, epoch=self._epoch, batch=item.number
+        )
 
-    def _sample_one(self, number: int, readahead: Sequence[HopReadAhead] | None) -> Preparing:
-        item = Preparing(number)
+    def _finish(self, item: Preparing, sampled: _core.Sampled | Exception) -> None:
+        """Makes a mini-batch of what was sampled around its seeds."""
+        assert item.seeds is not None
         begun = _core.Clock()
         try:
-            item.batch = self._batches.sample(
-                self._batches.positions_of(self._order, number),
-                epoch=self._epoch,
-                batch=number,
-                readahead=readahead,
-            )
+            subgraph = self._batches.sampler.as_subgraph(sampled, item.seeds.num_nodes)
+            item.batch = self._batches.batch_of(item.seeds, subgraph)
         except Exception as error:
             item.error = error.with_traceback(None)
-        else:
-            worked, waited = begun.spent(has_read=item.subgraph.pages_missed > 0)
-            self._request(item, worked, waited)
-        return item
-
-    def _request(self, item: Preparing, worked: float, waited: float) -> None:
-        assert item.batch is not None
-        subgraph = item.batch.by_type
-        item.sampled, item.disk = worked, waited
+            return
+        assert isinstance(sampled, _core.Sampled)
+        item.seeds = None
+        worked, waited = begun.spent(has_read=False)
+        self._finishing = worked + waited
+        item.sampled += sampled.seconds + worked
+        item.disk += sampled.disk_seconds + waited
         item.topology_missed = subgraph.pages_missed
         item.num_seeds = len(item.batch.input_id)
         item.num_nodes, item.num_edges = subgraph.total_nodes, subgraph.total_edges
@@ -357,9 +389,9 @@ class Preparation:
             item.num_bytes = item.row_bytes + item.structure_bytes
             item.finished = finished
             item.fetched, item.requests, item.requested = {}, [], []
-            self._finish(item, item.batch)
+            self._make_output(item, item.batch)
 
-    def _finish(self, item: Preparing, batch: SampledBatch) -> None:
+    def _make_output(self, item: Preparing, batch: SampledBatch) -> None:
         item.batch = None
         try:
             item.output = self._make(batch)
@@ -385,7 +417,7 @@ def prepare_batches(
     num_workers = share.num_workers if in_worker() else 0
     drawn_epoch = batches.sampled_epoch(epoch)
     with closing(start_session(batches, share, drawn_epoch, numbers)) as session:
-        phases = session.enter(Preparation(batches, session, drawn_epoch, make))
+        phases = session.enter(Preparation(batches, session, drawn_epoch, numbers, make))
         sizes = Sizes(
             lookahead=batches.prefetch.lookahead,
             threads=phases.threads,

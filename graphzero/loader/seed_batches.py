@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,21 +12,54 @@ import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.user_input import Fanouts, IdArray, as_seed, as_times
+from graphzero.graph.user_input import Fanouts, IdArray, Values, as_seed, as_times
 from graphzero.io.row_io import RowKey, RowSource, row_sources
 from graphzero.io.session import TopologyFile, topology_files
 from graphzero.loader.arguments import Batching
-from graphzero.loader.mini_batch import SampledBatch
+from graphzero.loader.mini_batch import Kind, SampledBatch
 from graphzero.loader.states import GRAPH
 from graphzero.sampling.negatives import WeightedDraws
 from graphzero.sampling.order import batch_positions, epoch_order, num_batches
-from graphzero.sampling.sampler import HopReadAhead, NeighborSampler
+from graphzero.sampling.sampler import HopReadAhead, NeighborSampler, TypedSubgraph
+from graphzero.store.manifest import NODES
+
+
+@dataclass(frozen=True)
+class BatchSeeds:
+    """What a mini-batch is sampled around.
+
+    Attributes
+    ----------
+    input_id : (n,) int64
+        `input_id` of the `SampledBatch`.
+    nodes : dict of str to (n,) int64
+        Stored ids by node type.
+    times : dict of str to (n,) int64, or None
+        A time for each of these nodes.
+    trees : (n,) int64 or None
+        What `batch` of the subgraph has for each tree; None has their numbers.
+    fields : dict
+        `fields` of the `SampledBatch`, as far as they do not depend on what is sampled.
+    """
+
+    input_id: IdArray
+    nodes: Mapping[str, IdArray]
+    times: Mapping[str, IdArray] | None = None
+    trees: IdArray | None = None
+    fields: dict[RowKey, Values] = field(default_factory=dict)
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes of all types."""
+        return sum(map(len, self.nodes.values()))
 
 
 class SeedBatches:
     """What datasets of seeds have in common: mini-batches as a function of options.
 
-    A subclass says how many seeds there are, and samples the mini-batch of some of them.
+    A subclass says how many seeds there are, and what the mini-batch of some of them is sampled
+    around: `seeds_at`. Mini-batches are sampled in groups, by one call into the core for all of
+    them. What then remains to be done is `batch_of`.
 
     Attributes
     ----------
@@ -43,11 +76,14 @@ class SeedBatches:
     num_threads : int or None
     input_time : (num_seeds,) int64 or None
         The times of the seeds, in subclasses whose seeds have times.
+    input_type : str or tuple
+        The node type or edge type of the seeds.
     queued : int
         Mini-batches that each DataLoader worker prepares ahead: its ``prefetch_factor``.
     """
 
     input_time: IdArray | None = None
+    input_type: Kind = NODES
     translates_seeds = True  # for each mini-batch, into the graph's stored ids
     queued = 2
 
@@ -118,26 +154,36 @@ class SeedBatches:
         batch: int,
         readahead: Sequence[HopReadAhead] | None = None,
     ) -> SampledBatch:
-        """The mini-batch of the seeds at some positions, without rows; called in any thread.
+        """The mini-batch of the seeds at some positions, without rows: a group of one."""
+        seeds = self.seeds_at(positions, epoch=epoch, batch=batch, readahead=readahead)
+        subgraph = self.sampler.sample_stored(
+            seeds.nodes, seed_time=seeds.times, epoch=epoch, batch=batch, readahead=readahead
+        )
+        return self.batch_of(seeds, subgraph)
 
-        `readahead` is that of each file of `topology`.
+    def seeds_at(
+        self,
+        positions: IdArray,
+        *,
+        epoch: int,
+        batch: int,
+        readahead: Sequence[HopReadAhead] | None = None,
+    ) -> BatchSeeds:
+        """What the mini-batch of the seeds at some positions is sampled around.
+
+        It is called in any thread. `readahead` is that of each file of `topology`.
         """
         raise NotImplementedError
 
-    def group_sampler(self) -> _core.GroupSampler | None:
-        """What samples several mini-batches in one call: `seeds_at`, sampled, to `batch_of`.
-
-        None where sampling has steps in Python: then each is sampled by `sample`.
-        """
-        return None
-
-    def seeds_at(self, positions: IdArray, *, epoch: int, batch: int) -> _core.Seeds:
-        """The seeds at some positions, for the `group_sampler`."""
-        raise NotImplementedError
-
-    def batch_of(self, positions: IdArray, sampled: _core.Sampled | Exception) -> SampledBatch:
-        """The mini-batch of these seeds, without rows, from what the `group_sampler` returned."""
-        raise NotImplementedError
+    def batch_of(self, seeds: BatchSeeds, subgraph: TypedSubgraph) -> SampledBatch:
+        """The mini-batch of a subgraph that was sampled around some seeds, without rows."""
+        trees = seeds.trees
+        if trees is not None and subgraph.batch is not None:
+            by_type = {name: trees[numbers] for name, numbers in subgraph.batch.items()}
+            subgraph = replace(subgraph, batch=by_type)
+        return SampledBatch(
+            subgraph, seeds.input_id, fields=seeds.fields, input_type=self.input_type
+        )
 
     def seed_options(self) -> dict[str, Any]:
         """What distinguishes the seeds from others, in plain numbers and strings."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 from typing_extensions import Unpack
 
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.user_input import IdArray, Sampling, Values, as_ids
-from graphzero.io.row_io import RowKey
+from graphzero.graph.user_input import IdArray, Sampling, as_ids
 from graphzero.loader.arguments import Batching, SeedLoaderOptions
-from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.neighbor_loader import SeedLoader
+from graphzero.loader.seed_batches import BatchSeeds
 from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.sampling.sampler import HopReadAhead
 from graphzero.store.manifest import NODES
@@ -42,30 +41,20 @@ class SubgraphDataset(SeedDataset):
         """The nodes of the sets at some positions, by the user's ids."""
         raise NotImplementedError
 
-    def fields(self, sampled: SampledBatch) -> Mapping[RowKey, Values]:
-        """Further fields of a mini-batch; of subclasses."""
-        del sampled
-        return {}
-
-    def sample(
+    def seeds_at(
         self,
         positions: IdArray,
         *,
         epoch: int,
         batch: int,
         readahead: Sequence[HopReadAhead] | None = None,
-    ) -> SampledBatch:
-        """The induced subgraph of the sets at some positions; a node is in it once."""
+    ) -> BatchSeeds:
+        """The nodes of the sets at some positions, each once."""
         sets = self.sets_at(positions, epoch)
         nodes = np.concatenate([np.empty(0, np.int64), *sets])
         of_set = np.repeat(positions, [len(ids) for ids in sets])
         first = np.sort(np.unique(nodes, return_index=True)[1])
-        subgraph = self.sampler.sample_types(
-            {NODES: nodes[first]}, epoch=epoch, batch=batch, readahead=readahead
-        )
-        sampled = SampledBatch(subgraph, of_set[first])
-        sampled.fields.update(self.fields(sampled))
-        return sampled
+        return BatchSeeds(of_set[first], self.sampler.stored_ids({NODES: nodes[first]}))
 
 
 class _ListedSets(SubgraphDataset):

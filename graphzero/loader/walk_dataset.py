@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,12 +13,13 @@ from typing_extensions import Unpack
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
-from graphzero.graph.user_input import IdArray, Sampling, Values
+from graphzero.graph.user_input import IdArray, Sampling, Values, as_walk_bias
 from graphzero.io.row_io import RowKey
 from graphzero.io.session import TopologyFile
 from graphzero.loader.arguments import Batching, SeedLoaderOptions, SeedOptions, check_keywords
-from graphzero.loader.mini_batch import AnyBatch, MiniBatch, SampledBatch
+from graphzero.loader.mini_batch import AnyBatch, MiniBatch
 from graphzero.loader.neighbor_loader import SeedLoader
+from graphzero.loader.seed_batches import BatchSeeds
 from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.loader.seeds import as_seed_nodes
 from graphzero.sampling.negatives import negatives_key
@@ -115,10 +115,8 @@ class WalkDataset(SeedDataset):
             )
         self.walks_per_node = as_count(walks_per_node, "walks_per_node")
         self.num_negative_samples = as_count(num_negative_samples, "num_negative_samples", 0)
-        for name, value in (("p", p), ("q", q)):
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{name} must be a positive number, not {value!r}")
-        self.p, self.q, self.weighted = float(p), float(q), bool(weighted)
+        self.p, self.q = as_walk_bias(p, "p"), as_walk_bias(q, "q")
+        self.weighted = bool(weighted)
         if self.weighted:
             self._graph._csr.require_weights()
         self.seeds = as_seed_nodes(seeds, dataset).ids
@@ -139,15 +137,15 @@ class WalkDataset(SeedDataset):
             for file in super().topology
         ]
 
-    def sample(
+    def seeds_at(
         self,
         positions: IdArray,
         *,
         epoch: int,
         batch: int,
         readahead: Sequence[HopReadAhead] | None = None,
-    ) -> SampledBatch:
-        """The walks from the seeds at some positions, and their negatives."""
+    ) -> BatchSeeds:
+        """The seeds at some positions, the walks from them, and their negatives."""
         csr, seed, starts = self._graph._csr, self.sampler.seed, self.seeds[positions]
         windows = self.walk_length - self.context_size + 1
         count = len(starts) * self.walks_per_node
@@ -177,8 +175,7 @@ class WalkDataset(SeedDataset):
             )
             drawn[:, 0] = np.repeat(starts, self.walks_per_node * self.num_negative_samples)
             fields[NODES, "neg_rw"] = self._windows(drawn)
-        subgraph = self.sampler.sample_types({NODES: starts}, epoch=epoch, batch=batch)
-        return SampledBatch(subgraph, positions, fields=fields)
+        return BatchSeeds(positions, self.sampler.stored_ids({NODES: starts}), fields=fields)
 
     def _windows(self, walks: IdArray) -> IdArray:
         """All windows of some walks, (num_walks * num_windows, context_size)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,13 +22,14 @@ from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
 from graphzero.graph.user_input import IdArray, Values, as_array, as_ids
-from graphzero.io.row_io import RowKey
 from graphzero.loader.arguments import Batching, SeedLoaderOptions
 from graphzero.loader.mini_batch import AnyBatch, SampledBatch
 from graphzero.loader.ranks import Ranks
+from graphzero.loader.seed_batches import BatchSeeds
 from graphzero.loader.seeds import as_dataset
 from graphzero.loader.subgraph_loader import SingleNodes, SubgraphDataset, SubgraphLoader
 from graphzero.pyg.loaders import NeighborLoader, _PyGLoader
+from graphzero.sampling.sampler import TypedSubgraph
 from graphzero.sampling.walks import walked_graph
 from graphzero.store.free_memory import available_memory
 from graphzero.store.manifest import EDGES, NODES
@@ -248,18 +249,21 @@ class _SaintSets(SubgraphDataset):
     def seed_options(self) -> dict[str, object]:
         return {"num_words": self.num_words}
 
-    def fields(self, sampled: SampledBatch) -> Mapping[RowKey, Values]:
-        if self.norm is None:
-            return {}
-        nodes, edges = sampled.by_type.n_id[NODES], sampled.by_type.positions[EDGES]
-        return {"node_norm": self.norm[0][nodes], "edge_norm": self.norm[1][edges]}
+    def batch_of(self, seeds: BatchSeeds, subgraph: TypedSubgraph) -> SampledBatch:
+        sampled = super().batch_of(seeds, subgraph)
+        if self.norm is not None:
+            sampled.fields["node_norm"] = self.norm[0][subgraph.n_id[NODES]]
+            sampled.fields["edge_norm"] = self.norm[1][subgraph.positions[EDGES]]
+        return sampled
 
 
 class _CountedSets(_SaintSets):
     """Sets whose batches have the places of edges in the lists."""
 
-    def fields(self, sampled: SampledBatch) -> Mapping[RowKey, Values]:
-        return {"place": sampled.by_type.positions[EDGES]}
+    def batch_of(self, seeds: BatchSeeds, subgraph: TypedSubgraph) -> SampledBatch:
+        sampled = super().batch_of(seeds, subgraph)
+        sampled.fields["place"] = subgraph.positions[EDGES]
+        return sampled
 
 
 def _normalization(sets: _SaintSets, coverage: int, log: bool) -> dict[str, Tensor]:

@@ -335,8 +335,8 @@ class NeighborSampler:
             if name in seeds
         }
         self.check_times(seed_time, "seed_time")
-        sampled = self.sample_types(
-            ids,
+        sampled = self.sample_stored(
+            self.stored_ids(ids),
             seed_time=None if seed_time is None else self._as_times(seed_time, ids),
             epoch=as_count(epoch, "epoch", 0),
             batch=as_count(batch, "batch", 0),
@@ -344,23 +344,12 @@ class NeighborSampler:
         )
         return sampled if self.dataset.is_typed else sampled.untyped()
 
-    def sample_types(
-        self,
-        seeds: Mapping[str, IdArray],
-        *,
-        seed_time: Mapping[str, IdArray] | None = None,
-        epoch: int = 0,
-        batch: int = 0,
-        readahead: Sequence[HopReadAhead | None] | None = None,
-    ) -> TypedSubgraph:
-        """`sample`, by node type also without types, of seeds and times that were checked."""
+    def stored_ids(self, seeds: Mapping[str, IdArray]) -> dict[str, IdArray]:
+        """Stored ids, by node type, of the user's ids, which must be in range."""
         for graph in self._graphs:
             graph.mapping.check_size()  # tables of ids are read before the core checks
         stores, threads = self.dataset.nodes, self.num_threads
-        stored = {name: stores[name].to_stored(ids, threads) for name, ids in seeds.items()}
-        return self.sample_stored(
-            stored, seed_time=seed_time, epoch=epoch, batch=batch, readahead=readahead
-        )
+        return {name: stores[name].to_stored(ids, threads) for name, ids in seeds.items()}
 
     def check_times(self, times: object, name: str) -> None:
         """Raises `ValueError` where the options exclude times of seeds, or need them."""
@@ -413,7 +402,7 @@ class NeighborSampler:
         batch: int = 0,
         readahead: Sequence[HopReadAhead | None] | None = None,
     ) -> TypedSubgraph:
-        """As `sample_types`, with the stored ids of the seeds, which must be in range."""
+        """`sample`, by node type also without types, of stored ids and times that were checked."""
         timed = seed_time is not None
         one_batch = [self.seeds_of(seeds, seed_time=seed_time, epoch=epoch, batch=batch)]
         num_seeds = sum(map(len, seeds.values()))

@@ -31,7 +31,7 @@ from graphzero.loader.mini_batch import Collate, MiniBatch, SampledBatch, TypedM
 from graphzero.loader.ranks import Ranks
 from graphzero.loader.states import WorkerProgress
 from graphzero.sampling.order import Share
-from graphzero.sampling.sampler import NeighborSampler
+from graphzero.sampling.sampler import NeighborSampler, TypedSubgraph
 from graphzero.store.atomic import replace_file, sync_folder
 from graphzero.store.manifest import NODES
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset
@@ -407,6 +407,13 @@ class OneLayer:
     def _batches(self, ranges: Sequence[NodeRange]) -> RangeDataset:
         return RangeDataset(self._view, self._node_type, ranges, self._batching)
 
+    def _around(
+        self, batches: RangeDataset, seeds: IdArray, subgraph: TypedSubgraph
+    ) -> MiniBatch | TypedMiniBatch:
+        """The mini-batch of a subgraph around some seeds."""
+        sampled = SampledBatch(subgraph, seeds, input_type=self._node_type)
+        return self._collate(batches.with_rows(sampled, 1))
+
     def _rows_of(self, sampled: SampledBatch) -> torch.Tensor | None:
         return self._apply(self._collate(sampled))
 
@@ -434,7 +441,7 @@ class OneLayer:
         def rows_around(seeds: IdArray, *fanouts: int) -> torch.Tensor | None:
             sampler = NeighborSampler(self._view, fanouts, num_threads=1)
             subgraph = sampler.sample_stored({self._node_type: seeds}, epoch=0, batch=0)
-            rows = self._rows_of(batches.with_rows(batches.around(seeds, subgraph), 1))
+            rows = self._apply(self._around(batches, seeds, subgraph))
             return None if rows is None else rows.float().reshape(len(seeds), -1)
 
         rows = rows_around(seeds, -1) if len(seeds) else None
@@ -468,6 +475,5 @@ class OneLayer:
         pieces, row = Pieces(self._apply, what), None
         for part in parts:
             subgraph = subgraph_of(self._view, self._node_type, node, part)
-            sampled = batches.with_rows(batches.around(np.array([node]), subgraph), 1)
-            row = pieces.run(self._collate(sampled))
+            row = pieces.run(self._around(batches, np.array([node]), subgraph))
         return row

@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphzero import _core
 from graphzero.errors import FormatError
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
 from graphzero.graph.user_input import IdArray
 from graphzero.loader.arguments import Batching
-from graphzero.loader.mini_batch import SampledBatch
+from graphzero.loader.seed_batches import BatchSeeds
 from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.sampling.sampler import HopReadAhead, TypedSubgraph
 from graphzero.store.manifest import EdgeType
@@ -51,12 +50,13 @@ def node_ranges(lists: Sequence[Graph], num_nodes: int, most: int) -> Iterator[N
 class RangeDataset(SeedDataset):
     """Mini-batches of ranges of stored nodes of one type, with all their neighbours."""
 
+    input_type: str
     translates_seeds = False
 
     def __init__(
         self, view: Dataset, node_type: str, ranges: Sequence[NodeRange], batching: Batching
     ) -> None:
-        self.node_type, self._ranges = node_type, ranges
+        self.input_type, self._ranges = node_type, ranges
         widest = max((end - begin for begin, end, _ in ranges), default=1)
         batching = replace(batching, batch_size=widest)
         super().__init__(view, view.nodes[node_type].num_nodes, [-1], batching)
@@ -76,39 +76,18 @@ class RangeDataset(SeedDataset):
 
     def seed_options(self) -> dict[str, object]:
         """The type of the nodes."""
-        return {"kind": self.node_type}
+        return {"kind": self.input_type}
 
-    def sample(
+    def seeds_at(
         self,
         positions: IdArray,
         *,
         epoch: int,
         batch: int,
         readahead: Sequence[HopReadAhead] | None = None,
-    ) -> SampledBatch:
-        """A range with all its neighbours."""
-        subgraph = self.sampler.sample_stored(
-            {self.node_type: positions}, epoch=epoch, batch=batch, readahead=readahead
-        )
-        return self.around(positions, subgraph)
-
-    def group_sampler(self) -> _core.GroupSampler:
-        """Samples several ranges in one call."""
-        return self.sampler.group_sampler(timed=False)
-
-    def seeds_at(self, positions: IdArray, *, epoch: int, batch: int) -> _core.Seeds:
-        """The nodes of a range, for the `group_sampler`."""
-        return self.sampler.seeds_of(
-            {self.node_type: positions}, seed_time=None, epoch=epoch, batch=batch
-        )
-
-    def batch_of(self, positions: IdArray, sampled: _core.Sampled | Exception) -> SampledBatch:
-        """A range with all its neighbours."""
-        return self.around(positions, self.sampler.as_subgraph(sampled, len(positions)))
-
-    def around(self, seeds: IdArray, subgraph: TypedSubgraph) -> SampledBatch:
-        """A mini-batch of a subgraph around some seeds, without rows."""
-        return SampledBatch(subgraph, seeds, input_type=self.node_type)
+    ) -> BatchSeeds:
+        """The nodes of a range."""
+        return BatchSeeds(positions, {self.input_type: positions})
 
 
 class ListPart(NamedTuple):
