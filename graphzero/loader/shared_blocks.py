@@ -223,13 +223,15 @@ class SharedBlocks:
     def _idle(self, num_bytes: int) -> _Block | None:
         """The free block that fits best, and of these the last that was used.
 
-        If none fits, one that is free is dropped for the new one.
+        If none fits, one that is a little too small is dropped for the new one: mini-batches of
+        varying size must not pile up blocks.
         """
         free = sorted((b for b in self._blocks if b.is_free()), key=lambda block: block.turn)
         fitting = [b for b in reversed(free) if num_bytes <= b.num_bytes <= 2 * num_bytes]
         chosen = min(fitting, key=lambda block: block.num_bytes, default=None)
         unused = [b for b in free if self._turn - b.turn > _MOST_IDLE_TURNS and b is not chosen]
-        for block in unused or (free[:1] if chosen is None else []):
+        too_small = [b for b in free if b.num_bytes < num_bytes <= 2 * b.num_bytes]
+        for block in unused or (too_small[:1] if chosen is None else []):
             self._blocks.remove(block)
         return chosen
 
