@@ -109,7 +109,7 @@ def test_short_gaps_are_read_along_past_the_page_cache(folder, expected, strateg
             assert fetched.counts[0] == prefetch.pages_read(fetched) == 3
             assert fetched.counts[2] == reads
             fills = _core.Fills(1)
-            placed = reader.add(fetched, fills, 0)
+            placed = reader.add(fetched, fills, 0, _core.empty)
             fills.run(_core.Team(1), _core.Stop())
             np.testing.assert_array_equal(placed, ds.features.gather_stored(rows, None, 1))
     assert fingerprints(batches_of(folder, strategy=strategy)) == expected

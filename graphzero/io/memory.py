@@ -143,6 +143,15 @@ def shared_memory_bytes(folder: Path = SHARED_MEMORY) -> int | None:
     return system.f_blocks * system.f_frsize
 
 
+def is_shared_memory_scarce(folder: Path = SHARED_MEMORY) -> bool:
+    """Whether half of the shared memory is used, so that workers should keep nothing for later."""
+    try:
+        system = os.statvfs(folder)
+    except OSError:
+        return True
+    return 2 * system.f_bavail < system.f_blocks
+
+
 def check_shared_memory(
     batch_bytes: int, workers: int, queued: int, folder: Path = SHARED_MEMORY
 ) -> None:

@@ -6,7 +6,7 @@ To add another strategy: an entry in `STRATEGIES`, and a reader if it reads in a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from mmap import PAGESIZE
 from numbers import Real
@@ -175,6 +175,8 @@ def _as_resident(value: object) -> int | float | None:
 
 # The numbers of rows that are copied from the mapping, or those that were read past the page cache.
 Fetched: TypeAlias = "_core.Fetched | IdArray"
+# Makes an array of a shape and dtype, as ``numpy.empty``.
+Allocator: TypeAlias = Callable[[tuple[int, ...], npt.DTypeLike], npt.NDArray[np.generic]]
 
 
 class RowReader:
@@ -196,11 +198,13 @@ class RowReader:
         """Brings the rows of a group of mini-batches into memory, by row number of the file."""
         return list(rows)
 
-    def add(self, fetched: Fetched, fills: _core.Fills, batch: int) -> npt.NDArray[np.generic]:
+    def add(
+        self, fetched: Fetched, fills: _core.Fills, batch: int, empty: Allocator
+    ) -> npt.NDArray[np.generic]:
         """The array that `fills` will fill with the rows of a mini-batch, `batch` of the fills."""
         count = len(fetched) if isinstance(fetched, np.ndarray) else fetched.num_rows
         dtype, from_dtype = self._store.conversion(self._dtype)
-        out = _core.empty((count, *self._store.shape[1:]), dtype)
+        out = empty((count, *self._store.shape[1:]), dtype)
         if out.size:
             num_bytes = out.reshape(-1).view(np.uint8)
             self._store.add_to(fills, batch, fetched, num_bytes, from_dtype)

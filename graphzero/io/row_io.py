@@ -20,7 +20,7 @@ from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.user_input import IdArray
 from graphzero.io.plan import IOPlan
-from graphzero.io.prefetch import STRATEGIES, Fetched, Prefetch, RowReader
+from graphzero.io.prefetch import STRATEGIES, Allocator, Fetched, Prefetch, RowReader
 from graphzero.sampling.sampler import TypedSubgraph
 from graphzero.sampling.threads import WorkerThreads
 from graphzero.store.manifest import EdgeType
@@ -481,10 +481,10 @@ class RowIO:
         return self._readers[name].fetch([source.rows_of(*numbered) for numbered in group])
 
     def add(
-        self, name: RowKey, fetched: Fetched, fills: _core.Fills, batch: int
+        self, name: RowKey, fetched: Fetched, fills: _core.Fills, batch: int, empty: Allocator
     ) -> npt.NDArray[np.generic]:
         """The array that will have the rows of a mini-batch; see `RowReader.add`."""
-        return self._readers[name].add(fetched, fills, batch)
+        return self._readers[name].add(fetched, fills, batch, empty)
 
     def close(self) -> None:
         """Ends the threads, after the calls that they are in."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import errno
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,8 +16,8 @@ from typing_extensions import Self
 
 from graphzero.graph.dataset import OF_DATA, Dataset
 from graphzero.graph.user_input import Values
-from graphzero.io.memory import shared_memory_is_full
 from graphzero.io.row_io import RowKey
+from graphzero.loader.shared_blocks import WORKER_BLOCKS, SharedBlocks, shared_memory_of
 from graphzero.loader.stats import BatchStats
 from graphzero.sampling.sampler import Subgraph, TypedSubgraph
 from graphzero.store.format import BFLOAT16
@@ -32,9 +30,11 @@ _NO_STATS = BatchStats()
 
 def as_tensor(rows: Values) -> Tensor:
     """A tensor over the memory of gathered rows, torch.bfloat16 where they hold its bits."""
-    if rows.dtype == BFLOAT16:
-        return torch.from_numpy(rows.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(rows)
+    is_bfloat = rows.dtype == BFLOAT16
+    tensor = torch.from_numpy(rows.view(np.int16) if is_bfloat else rows)
+    if (shared := shared_memory_of(rows)) is not None:
+        tensor = shared.tensor(tensor)
+    return tensor.view(torch.bfloat16) if is_bfloat else tensor
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,14 @@ class _Batch:
         """
         return self._apply(lambda tensor: tensor.pin_memory())
 
+    def _place_in(self, blocks: SharedBlocks) -> None:
+        """Moves the tensors of a batch that was just made."""
+        values = [value for holder in self._holders().values() for value in vars(holder).values()]
+        placed = iter(blocks.placed([value for value in values if isinstance(value, Tensor)]))
+        self._apply(lambda _: next(placed))
+
     def share_memory_(self) -> Self:
-        """Moves all tensors to shared memory, through which DataLoader workers send them."""
+        """Moves all tensors to shared memory."""
         return self._apply(lambda tensor: tensor.share_memory_())  # type: ignore[no-untyped-call]
 
     def clone(self) -> Self:
@@ -542,6 +548,7 @@ class Collate:
 
     The DataLoader calls it in the process that prepared the batch. The tensors of a worker are in
     shared memory: torch would move them there in a thread that loses the batch if none is left.
+    Small ones have one storage together.
 
     Parameters
     ----------
@@ -567,12 +574,7 @@ class Collate:
             )
         batch = _batch(sampled, is_typed=self.dataset.is_typed)
         if get_worker_info() is not None:
-            try:
-                batch.share_memory_()
-            except RuntimeError as error:
-                if os.strerror(errno.ENOSPC) not in str(error):
-                    raise
-                raise shared_memory_is_full(sampled.num_bytes) from error
+            batch._place_in(WORKER_BLOCKS)
         return batch
 
 

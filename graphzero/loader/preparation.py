@@ -30,6 +30,7 @@ from graphzero.loader.mini_batch import SampledBatch, give_stats
 from graphzero.loader.pipeline import GroupPipeline, Sizes
 from graphzero.loader.ranks import default_threads, in_worker
 from graphzero.loader.seed_batches import BatchSeeds, SeedBatches
+from graphzero.loader.shared_blocks import WORKER_BLOCKS
 from graphzero.loader.stats import BatchStats, hand_out
 from graphzero.sampling.order import Share
 from graphzero.sampling.sampler import HopReadAhead, TypedSubgraph
@@ -203,6 +204,7 @@ class Preparation:
         self._team = _core.Team(self.threads)
         self._second_team: _core.Team | None = None  # for placing while others are sampled
         self._sampler = batches.sampler.group_sampler(timed=batches.input_time is not None)
+        self._empty = WORKER_BLOCKS.empty if in_worker() else _core.empty
         self._helpers = WorkerThreads(self.threads, "graphzero-sample")
         self._bytes_before_placing = 0  # of the largest mini-batch of the last group
         self._next = iter(numbers)
@@ -371,7 +373,10 @@ class Preparation:
     def _place(self, items: Sequence[Preparing], team: _core.Team) -> None:
         rows, fills = self._session.rows, _core.Fills(len(items))
         placed = [
-            {name: rows.add(name, of_item, fills, i) for name, of_item in item.fetched.items()}
+            {
+                name: rows.add(name, of_item, fills, i, self._empty)
+                for name, of_item in item.fetched.items()
+            }
             for i, item in enumerate(items)
         ]
         spent = fills.run(team, self.stop).tolist()
@@ -423,7 +428,9 @@ def prepare_batches(
             threads=phases.threads,
             reads=session.rows.reads_past_page_cache,
             fits=not session.plan.is_larger,
-            places_ahead=session.plan.places_ahead or not session.plan.is_larger,
+            # a worker takes shared memory only for what is sent
+            places_ahead=not in_worker()
+            and (session.plan.places_ahead or not session.plan.is_larger),
         )
         prepared = session.enter(GroupPipeline(phases, numbers, sizes, phases.stop))
         while True:
