@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -117,59 +116,8 @@ def _check_memory(model_on_meta: GraphSAGE, num_classes: int, hidden: int) -> No
         )
 
 
-# --- Ctrl-C, which is honoured between two batches, and only by the main process
-
-
-class Interrupts:
-    """Requests to stop, by SIGINT.
-
-    A request is honoured where `check` is called. If another one comes first, perhaps because
-    a batch takes long, that one is honoured at once.
-    """
-
-    pending = False
-
-    def check(self) -> None:
-        """Raises `KeyboardInterrupt` if one is requested."""
-        if self.pending:
-            self.pending = False
-            raise KeyboardInterrupt
-
-    def _request(self, signum: int, frame: FrameType | None) -> None:
-        self.check()
-        self.pending = True
-
-    @contextmanager
-    def deferred(self) -> Iterator[None]:
-        """Takes the place of Python's own SIGINT handler; any other handler stays."""
-        installed = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        try:
-            if installed:
-                signal.signal(signal.SIGINT, self._request)
-        except ValueError:  # not in the main thread, where no signal arrives
-            installed = False
-        try:
-            yield
-        finally:
-            if installed:
-                signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def start(loader: DataLoader[SampledBatch]) -> Iterator[MiniBatch]:
-    """Begins a pass over a loader; its workers do not get SIGINT while they start.
-
-    A terminal sends SIGINT to the workers as well. It would end them, with a traceback each, before
-    they deliver the batch that the training waits for.
-    """
-    earlier = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # workers inherit the mask
-    try:
-        return iter(watch(loader))
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
-
-
 def ignore_interrupts(worker: int) -> None:
-    """The ``worker_init_fn``: for workers that a server forks, which inherit its signal mask."""
+    """The ``worker_init_fn``: a terminal sends SIGINT to workers as well, which would print it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -229,7 +177,6 @@ class Trainer:
         Labelled nodes; with "train", and perhaps "val".
     options : TrainOptions
     device : torch.device
-    interrupts : Interrupts
     """
 
     def __init__(
@@ -238,13 +185,11 @@ class Trainer:
         splits: Mapping[str, IdArray],
         options: TrainOptions,
         device: torch.device,
-        interrupts: Interrupts,
     ) -> None:
         self.ds = ds
         self.num_classes = _count_classes(ds, splits)
         self.options = options
         self.device = device
-        self.interrupts = interrupts
         self.batches: NeighborDataset
         if options.pack is None:
             self.fanouts = [*(_FANOUTS if options.fanouts is None else options.fanouts)]
@@ -324,7 +269,7 @@ class Trainer:
         loading = waited = 0.0
         io = ""
         started = requested = time.perf_counter()
-        for batch in start(self.loader):
+        for batch in watch(self.loader):
             loading += time.perf_counter() - requested
             scores, labels = forward_seeds(self.model, batch.to(self.device, non_blocking=True))
             loss = F.cross_entropy(scores, labels)
@@ -339,7 +284,6 @@ class Trainer:
             io = batch.stats.io
             advance()
             del batch, scores, labels, loss  # so that the next batch can use their memory
-            self.interrupts.check()
             requested = time.perf_counter()
         seconds = time.perf_counter() - started
         mean_loss = loss_sum.item() / num_seeds
@@ -372,13 +316,12 @@ class Trainer:
         loader.dataset.set_epoch(0)  # else each evaluation would draw other neighbours
         num_correct, loss_sum = 0, 0.0
         class_counts = torch.zeros(self.num_classes, dtype=torch.int64)
-        for batch in start(loader):
+        for batch in watch(loader):
             outputs = forward_seeds(self.model, batch.to(self.device, non_blocking=True))
             scores, labels = outputs[0].cpu(), outputs[1].cpu()
             loss_sum += F.cross_entropy(scores.double(), labels, reduction="sum").item()
             num_correct += int((scores.argmax(1) == labels).sum())
             class_counts += torch.bincount(labels, minlength=self.num_classes)
-            self.interrupts.check()
         num_nodes = int(class_counts.sum())
         return SplitReport(
             num_nodes=num_nodes,
@@ -441,9 +384,8 @@ def train(
     neighbours as in the training. On the same machine, the same seed gives the same report, apart
     from times and memory.
 
-    Ctrl-C ends the training after the current batch, or at once if it is pressed again before
-    that. The best weights so far are then evaluated, and the report says so. Ctrl-C during that
-    ends it: the report has the splits that were finished.
+    Ctrl-C ends the training. The best weights so far are then evaluated, and the report says so.
+    Ctrl-C during that ends it: the report has the splits that were finished.
 
     Parameters
     ----------
@@ -477,9 +419,8 @@ def train(
     ds.require_untyped("the built-in model trains")
     splits = labelled_splits(ds)
     device = device_of(options.device)
-    interrupts = Interrupts()
-    with interrupts.deferred(), _seeded(options.seed, device):
-        trainer = Trainer(ds, splits, options, device, interrupts)
+    with _seeded(options.seed, device):
+        trainer = Trainer(ds, splits, options, device)
         epochs = trainer.train_epochs(progress, on_epoch)
         memory = memory_report(trainer.batches)  # while the workers still exist
         if epochs.is_interrupted:
@@ -501,6 +442,6 @@ def train(
         device=str(device),
         memory=memory,
         io=epochs.reports[-1].io,
-        interrupted=epochs.is_interrupted or evaluation_interrupted or interrupts.pending,
+        interrupted=epochs.is_interrupted or evaluation_interrupted,
         evaluation_interrupted=evaluation_interrupted,
     )
