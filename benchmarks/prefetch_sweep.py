@@ -10,17 +10,19 @@ after each dataset and limit.
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import itertools
 import json
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 
 from graphzero.commands.parsing import ended_by_signals, parse_fanouts
 from graphzero.io.prefetch import STRATEGIES, Prefetch
-from graphzero.report.tune import Workload, csv_rows, csv_text, tune
+from graphzero.report.tune import Trial, Workload, tune
 from graphzero.store.outputs import Output, check_outputs, replaced_file
 from graphzero.units import parse_size
 
@@ -98,6 +100,24 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
+def row_of(trial: Trial, folder: str, limit: int | None) -> dict[str, object]:
+    """A row of the table, by column."""
+    figures = trial.plain()
+    del figures["setting"], figures["seconds"], figures["stats"]
+    place = {"dataset": folder, "limit_bytes": limit}
+    return {**place, **asdict(trial.setting), **trial.stats, **figures}
+
+
+def csv_text(rows: Sequence[dict[str, object]]) -> str:
+    """Rows as CSV."""
+    text = io.StringIO()
+    columns = dict.fromkeys(name for row in rows for name in row)
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the sweep; the exit code."""
     options = parse(arguments)
@@ -122,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             except (OSError, RuntimeError, ValueError) as error:
                 print(f"{folder}: {error}", file=sys.stderr)
                 return 1
-            rows += csv_rows(tuned.trials, dataset=folder, limit_bytes=limit)
+            rows += [row_of(trial, folder, limit) for trial in tuned.trials]
             with replaced_file(options.out) as file:
                 file.write(csv_text(rows).encode())
             print("\n".join(tuned.lines()), flush=True)

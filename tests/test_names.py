@@ -24,7 +24,6 @@ ORDER_OF_PYG = {
     "pyg/subgraph_loaders.py: __init__",
 }
 NAMES_OF_PYG = {"NeighborLoader", "LinkNeighborLoader"}  # `graphzero.pyg` has both as well
-NAMES_OF_COMMANDS = {"add_options", "run"}  # in each module of `commands/`
 NAMES_OF_RAY = {"infer"}  # `graphzero.ray` does the same on a cluster
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -155,7 +154,7 @@ def test_no_two_public_classes_or_functions_have_one_name() -> None:
     bodies = chain.from_iterable(tree.body for tree in package().values())
     names = Counter(node.name for node in bodies if isinstance(node, definitions))
     twice = {name for name, count in names.items() if count > 1 and not name.startswith("_")}
-    assert twice <= NAMES_OF_PYG | NAMES_OF_COMMANDS | NAMES_OF_RAY
+    assert twice <= NAMES_OF_PYG | NAMES_OF_RAY
 
 
 def test_each_of_these_is_noticed() -> None:

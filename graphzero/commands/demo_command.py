@@ -15,19 +15,16 @@ import numpy as np
 import numpy.typing as npt
 from tqdm.auto import tqdm
 
-from graphzero.commands.parsing import add_option, chosen_prefetch, shows_progress
-from graphzero.commands.train_command import (
+from graphzero.commands.parsing import Command, add_option, shows_progress
+from graphzero.commands.train_commands import (
     add_training_options,
-    check_report_option,
+    report_of,
     train_and_print,
+    training_options,
 )
+from graphzero.store.outputs import check_outputs
 from graphzero.units import as_count, print_lines
 
-HELP = "generate a synthetic graph, build a dataset from its files, and train on it"
-EXAMPLES = """\
-  graphzero demo
-  graphzero demo --nodes 1000000 --edges 20000000 --dir demo/
-"""
 _BLOCK = 1 << 16
 _SPLITS = ("train", "val", "test")
 _INSIDE = 0.7  # share of the edges whose ends are drawn from the same community
@@ -38,8 +35,7 @@ Ints = npt.NDArray[np.int64]
 Bound = float | npt.NDArray[np.float64]
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds its options."""
+def _add_demo_options(parser: argparse.ArgumentParser) -> None:
     add = partial(add_option, parser)
     add("--nodes N", "number of nodes", default=200_000, dest="num_nodes")
     add("--edges N", "number of edges", default=3_000_000, dest="num_edges")
@@ -51,29 +47,28 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "write all files to this folder, created if needed, and keep them (default: a temporary "
         "folder, deleted at the end)",
     )
-    add("--keep", "do not delete the temporary folder")
-    add_training_options(parser, epochs=2)
-    parser.set_defaults(pack=None)
+    add_training_options(parser)
+    parser.set_defaults(epochs=2)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Does everything in one folder, which is deleted at the end unless the user keeps it."""
+def _demo(args: argparse.Namespace) -> None:
+    """Generate a synthetic graph, build a dataset from its files, and train on it.
+
+    graphzero demo
+    graphzero demo --nodes 1000000 --edges 20000000 --dir demo/
+    """
     from graphzero.api import build  # pyarrow takes long to import
 
     def tell(text: str) -> None:
         if not args.quiet:
             print_lines(text)
 
-    chosen_prefetch(args)  # wrong options are errors before anything is generated
-    prefix = "graphzero-demo-"
-    temporary = partial(tempfile.TemporaryDirectory, ignore_cleanup_errors=True)
-    if args.keep and not args.dir:
-        args.dir = tempfile.mkdtemp(prefix=prefix)
-        print_lines(f"files are kept in {args.dir}")
-    with nullcontext(args.dir) if args.dir else temporary(prefix=prefix) as name:
+    training_options(args)  # wrong options are errors before anything is generated
+    temporary = partial(tempfile.TemporaryDirectory, None, "graphzero-demo-", None, True)
+    with nullcontext(args.dir) if args.dir else temporary() as name:
         folder = Path(name)
         folder.mkdir(parents=True, exist_ok=True)
-        check_report_option(args, demo_paths(folder))
+        check_outputs(report_of(args), demo_paths(folder))
         tell(f"generating {args.num_nodes:,} nodes and {args.num_edges:,} edges in {folder}")
         progress = shows_progress(args)
         files = write_demo(
@@ -89,7 +84,6 @@ def run(args: argparse.Namespace) -> int:
         with build(folder / "dataset", **files, directed=False, progress=progress) as ds:
             tell(f"training on {ds.num_nodes:,} nodes and {ds.num_edges:,} edges")
             train_and_print(ds, args)
-    return 0
 
 
 # --- the graph
@@ -193,3 +187,6 @@ def write_demo(
         np.save(path, np.sort(nodes))
     by_name = dict(zip(_SPLITS, splits, strict=True))
     return {"edges": edges, "features": features, "labels": of_labels, "splits": by_name}
+
+
+DEMO = Command("demo", _add_demo_options, _demo)

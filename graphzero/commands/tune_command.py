@@ -9,27 +9,15 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from graphzero.commands.parsing import add_batch_options, add_option, ended_by_signals
+from graphzero.commands.parsing import Command, add_batch_options, add_option, ended_by_signals
 from graphzero.graph.dataset import open_dataset
-from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file
 from graphzero.units import format_bytes, parse_size, print_lines
 
 if TYPE_CHECKING:
     from graphzero.report.tune import Tuned
 
-HELP = (
-    "find the prefetch options that load a dataset's mini-batches fastest on this machine, by "
-    "short trials, and print them for loaders and for graphzero train"
-)
-EXAMPLES = """\
-  graphzero tune data/ --memory-limit 2GB
-  graphzero tune data/ --fanouts 15,10,5 --batch-size 1024 --csv trials.csv
-  graphzero tune data/ --memory-limit 2GB --step-ms 20 --budget 120
-"""
 
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds its options."""
+def _add_tune_options(parser: argparse.ArgumentParser) -> None:
     add = partial(add_option, parser)
     add("dir", "a dataset folder")
     add(
@@ -62,18 +50,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=300.0,
     )
     add("--trials N", "trials of each setting, at least 3", default=3)
-    add = partial(add_option, parser.add_argument_group("output files"))
-    add("--csv FILE", "write a row for each trial")
     add_option(parser, "--json", "print the result as JSON")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Measures, and prints a table and the choice."""
-    from graphzero.report.tune import Workload, csv_rows, csv_text, tune
+def _tune(args: argparse.Namespace) -> None:
+    """Find the prefetch options that load a dataset's mini-batches fastest on this machine, by
+    short trials, and print them for loaders and for graphzero train.
 
-    outputs = [] if args.csv is None else [Output("--csv", args.csv)]
+    graphzero tune data/ --memory-limit 2GB
+    graphzero tune data/ --fanouts 15,10,5 --batch-size 1024
+    graphzero tune data/ --memory-limit 2GB --step-ms 20 --budget 120
+    """
+    from graphzero.report.tune import Workload, tune
+
     with open_dataset(args.dir) as ds:
-        check_outputs(outputs, files_of_dataset(ds.paths))
         has_train = any("train" in store.splits for store in ds.nodes.values())
     work = Workload(
         args.dir,
@@ -93,14 +83,10 @@ def run(args: argparse.Namespace) -> int:
             rounds=args.trials,
             say=lambda text: None if args.quiet else print_lines(text, file=sys.stderr),
         )
-    if args.csv is not None:
-        with replaced_file(args.csv) as file:
-            file.write(csv_text(csv_rows(tuned.trials)).encode())
     if args.json:
         print(json.dumps(tuned.content(), indent=2))
-        return 0
-    print_lines(*_lines_of_choice(tuned))
-    return 0
+    else:
+        print_lines(*_lines_of_choice(tuned))
 
 
 def _lines_of_choice(tuned: Tuned) -> Iterator[str]:
@@ -123,3 +109,6 @@ def _lines_of_choice(tuned: Tuned) -> Iterator[str]:
         )
     yield f"chosen, with {tuned.seconds[tuned.chosen]:.4f} s a mini-batch:"
     yield as_argument(tuned.chosen)
+
+
+TUNE = Command("tune", _add_tune_options, _tune)

@@ -7,8 +7,6 @@ in random order, so that whatever changes on the machine meanwhile meets all set
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import random
@@ -226,29 +224,6 @@ def of_settings(trials: Sequence[Trial]) -> dict[Prefetch, list[float]]:
         if trial.setting not in failed:
             times.setdefault(trial.setting, []).append(fmean(trial.seconds))
     return times
-
-
-Row = dict[str, object]  # of a table, by column
-
-
-def csv_rows(trials: Iterable[Trial], **constants: object) -> list[Row]:
-    """A row for each trial; `constants` are columns of the same value in each."""
-    rows: list[Row] = []
-    for trial in trials:
-        figures = trial.plain()
-        del figures["setting"], figures["seconds"], figures["stats"]
-        rows.append({**constants, **asdict(trial.setting), **trial.stats, **figures})
-    return rows
-
-
-def csv_text(rows: Sequence[Row]) -> str:
-    """Rows as CSV."""
-    text = io.StringIO()
-    columns = dict.fromkeys(name for row in rows for name in row)
-    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
 
 
 # --- settings

@@ -1,4 +1,4 @@
-"""``graphzero train``."""
+"""``graphzero train``, and ``graphzero pack``, which prepares its mini-batches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,31 +15,27 @@ from typing import TYPE_CHECKING
 from tqdm.auto import tqdm
 
 from graphzero.commands.parsing import (
+    Command,
+    add_batch_options,
     add_option,
     add_prefetch_options,
-    chosen_prefetch,
+    options_as,
     shows_progress,
 )
 from graphzero.graph.dataset import Dataset, open_dataset
+from graphzero.io.prefetch import Prefetch
+from graphzero.loader.seeds import seeds_of_split
 from graphzero.packs.pack_file import Pack
 from graphzero.report.readings import format_memory
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file
-from graphzero.units import print_lines
+from graphzero.training.train_options import TrainOptions
+from graphzero.units import format_bytes, print_lines
 
 if TYPE_CHECKING:
     from graphzero.training.train_report import EpochReport, TrainReport
 
-HELP = "train GraphSAGE to predict a dataset's labels, and report accuracy, speed and memory"
-EXAMPLES = """\
-  graphzero train data/
-  graphzero train data/ --fanouts 15,10,5 --hidden 256 --epochs 10 --workers 2
-  graphzero train data/ --prefetch willneed --lookahead 2 --json report.json
-  graphzero train data/ --pack train.pack.gd --epochs 10
-"""
 
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds its options."""
+def _add_train_options(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "dir", "a dataset folder with features and integer labels")
     add_option(
         parser,
@@ -46,10 +43,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "train on the batches in a file that 'graphzero pack' has written; --fanouts and "
         "--batch-size cannot be given then, because the pack has its own",
     )
-    add_training_options(parser, epochs=50)
+    add_training_options(parser)
 
 
-def add_training_options(parser: argparse.ArgumentParser, *, epochs: int) -> None:
+def add_training_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options that `train_and_print` takes."""
     add = partial(add_option, parser.add_argument_group("training"))
     add(
@@ -57,18 +54,19 @@ def add_training_options(parser: argparse.ArgumentParser, *, epochs: int) -> Non
         "neighbours per node in each hop (default: 10,10); -1 is all of them, as in "
         "--fanouts=-1,10; the model has one layer for each hop",
     )
-    for words, default, text in (
-        ("--hidden N", 128, "size of the model's hidden layers"),
-        ("--epochs N", epochs, "passes over the training nodes"),
-        ("--batch-size N", None, "seed nodes in a mini-batch (default: 1024)"),
-        ("--lr X", 0.01, "learning rate of Adam"),
-        ("--dropout X", 0.3, "share of each layer's inputs that is set to zero while training"),
-        ("--weight-decay X", 5e-4, "weight decay of Adam"),
-        ("--workers N", 0, "DataLoader worker processes; 0 loads in the main process"),
-        ("--seed N", 0, "seed of all random choices"),
-        ("--device DEVICE", "auto", "a torch device; auto is CUDA if available, else the CPU"),
+    add("--batch-size N", "seed nodes in a mini-batch (default: 1024)")
+    for words, text in (
+        ("--hidden N", "size of the model's hidden layers"),
+        ("--epochs N", "passes over the training nodes"),
+        ("--lr X", "learning rate of Adam"),
+        ("--dropout X", "share of each layer's inputs that is set to zero while training"),
+        ("--weight-decay X", "weight decay of Adam"),
+        ("--workers N", "DataLoader worker processes; 0 loads in the main process"),
+        ("--seed N", "seed of all random choices"),
+        ("--device DEVICE", "a torch device; auto is CUDA if available, else the CPU"),
     ):
-        add(words, text, default=default)
+        add(words, text)
+    parser.set_defaults(**asdict(TrainOptions()))
     add_prefetch_options(
         parser.add_argument_group("rows that are read ahead"),
         resident="rows that are kept in memory: a size such as 2GB, or a fraction of all rows such "
@@ -79,19 +77,27 @@ def add_training_options(parser: argparse.ArgumentParser, *, epochs: int) -> Non
     add("--json FILE", "write the report to this file as well")
 
 
-def check_report_option(
-    args: argparse.Namespace, inputs: Iterable[str | os.PathLike[str]] = ()
-) -> None:
-    """Raises an error if the report cannot be written where ``--json`` says, or is an input."""
-    if args.json is not None:
-        check_outputs([Output("--json", args.json)], inputs)
+def report_of(args: argparse.Namespace) -> list[Output]:
+    """The report that ``--json`` names, if any."""
+    return [] if args.json is None else [Output("--json", args.json)]
 
 
-def run(args: argparse.Namespace) -> int:
-    """Trains on a dataset folder."""
+def _train(args: argparse.Namespace) -> None:
+    """Train GraphSAGE to predict a dataset's labels, and report accuracy, speed and memory.
+
+    graphzero train data/
+    graphzero train data/ --fanouts 15,10,5 --hidden 256 --epochs 10 --workers 2
+    graphzero train data/ --prefetch willneed --lookahead 2 --json report.json
+    graphzero train data/ --pack train.pack.gd --epochs 10
+    """
     with open_dataset(args.dir) as ds:
         train_and_print(ds, args)
-    return 0
+
+
+def training_options(args: argparse.Namespace) -> TrainOptions:
+    """The options of `add_training_options`."""
+    args.prefetch = options_as(Prefetch, args)
+    return options_as(TrainOptions, args) or TrainOptions()
 
 
 def train_and_print(ds: Dataset, args: argparse.Namespace) -> None:
@@ -105,34 +111,19 @@ def train_and_print(ds: Dataset, args: argparse.Namespace) -> None:
         After Ctrl-C, when what was trained until then has been printed and written.
     """
     from graphzero.loader.ranks import launched_processes  # torch takes long to import
-    from graphzero.training.train_options import TrainOptions
     from graphzero.training.trainer import train
 
     pack_inputs = [] if args.pack is None else Pack(args.pack).files
-    check_report_option(args, [*files_of_dataset(ds.paths), *pack_inputs])
+    check_outputs(report_of(args), [*files_of_dataset(ds.paths), *pack_inputs])
     if (count := launched_processes()) > 1:
         raise ValueError(
             f"this is one of {count} processes that torchrun has started, and each would train "
             f"the same model: start graphzero train without torchrun, or train in several "
             f"processes as examples/train_ddp.py does"
         )
-    options = TrainOptions(
-        fanouts=args.fanouts,
-        hidden=args.hidden,
-        epochs=args.epochs,
-        batch_size=args.batch_size,
-        lr=args.lr,
-        dropout=args.dropout,
-        weight_decay=args.weight_decay,
-        workers=args.workers,
-        seed=args.seed,
-        device=args.device,
-        prefetch=chosen_prefetch(args),
-        pack=args.pack,
-    )
     report = train(
         ds,
-        options,
+        training_options(args),
         progress=shows_progress(args),
         on_epoch=lambda epoch: None if args.quiet else tqdm.write(_epoch_line(epoch)),
         on_interrupt=_say_interrupted,
@@ -184,3 +175,67 @@ def _lines_of_report(report: TrainReport) -> Iterator[str]:
     )
     yield f"rows: {report.io}"
     yield format_memory(report.memory)
+
+
+# --- graphzero pack
+
+
+def _add_pack_options(parser: argparse.ArgumentParser) -> None:
+    add = partial(add_option, parser)
+    add("dir", "a dataset folder with features or attributes of edges")
+    add("out", "file to write: the pack, for 'train --pack' and graphzero.PackedDataset")
+    text = "split whose nodes are the seeds; 'all' takes all nodes"
+    add("--split NAME", text, default="train")
+    add_batch_options(parser)
+    add(
+        "--gather NAME,NAME",
+        "attributes to pack, such as x, which is all that 'graphzero train' uses (default: all "
+        "that are large)",
+    )
+    add("--epochs N", "number of epochs to pack", required=True)
+    add("--first-epoch N", "number of the first epoch", default=0)
+    text = "keep the order of the seeds in every epoch"
+    add("--no-shuffle", text, dest="shuffle", action="store_false")
+    add("--drop-last", "leave out the last batch of an epoch if it is smaller")
+    add("--seed N", "seed of the random choices", default=0)
+    add_prefetch_options(
+        parser,
+        resident="rows that training will keep in memory: a size such as 2GB, or a fraction of all "
+        "rows such as 0.2 (default: what fits in the memory that is available now)",
+        memory_limit="memory that this command may take for rows (default: what is available)",
+    )
+    add("--overwrite", "replace the file if it exists")
+
+
+def _pack(args: argparse.Namespace) -> None:
+    """Sample epochs in advance, and write the rows of their batches one after the other: features,
+    large attributes of nodes, and attributes of edges.
+
+    graphzero pack data/ train.pack.gd --epochs 5 --fanouts 15,10,5 --resident 2GB
+    graphzero pack typed/ paper.pack.gd --epochs 2 --node-type paper --fanouts 10,5
+    """
+    from graphzero.packs.packing import pack  # torch takes long to import
+
+    with open_dataset(args.dir) as ds:
+        path = pack(
+            ds,
+            args.out,
+            seeds_of_split(ds, args.split, args.node_type),
+            args.fanouts,
+            epochs=args.epochs,
+            first_epoch=args.first_epoch,
+            overwrite=args.overwrite,
+            batch_size=args.batch_size,
+            shuffle=args.shuffle,
+            drop_last=args.drop_last,
+            seed=args.seed,
+            gather=args.gather,
+            prefetch=options_as(Prefetch, args),
+            progress=shows_progress(args),
+        )
+    size = format_bytes(sum(map(os.path.getsize, Pack(path).files)))
+    print_lines(f"{args.out}: {size}, in {time.perf_counter() - args.started:.1f} s")
+
+
+PACK = Command("pack", _add_pack_options, _pack)
+TRAIN = Command("train", _add_train_options, _train)
