@@ -143,38 +143,9 @@ def build(
     OSError
         With errno and path: no file, no permission, no disk space, or the folder is in use.
     """
-    options = BuildOptions(
-        edges=edges,
-        features=features,
-        labels=labels,
-        splits=splits,
-        nodes=nodes,
-        edge_splits=edge_splits,
-        weight_attrs=weight_attrs,
-        time_attrs=time_attrs,
-        num_nodes=num_nodes,
-        ids=ids,
-        directed=directed,
-        neighbors=neighbors,
-        order=order,
-        presample=presample,
-        src=src,
-        dst=dst,
-        weight=weight,
-        timestamp=timestamp,
-        header=header,
-        delimiter=delimiter,
-        edge_ids=edge_ids,
-        coalesce=coalesce,
-        drop_self_loops=drop_self_loops,
-        reverse=reverse,
-        feature_dtype=feature_dtype,
-        edge_attrs=edge_attrs,
-        id_column=id_column,
-        memory_limit=memory_limit,
-        progress=progress,
-    )
-    return built_dataset(path, options)
+    # every parameter but the first, by its name
+    options = {name: value for name, value in locals().items() if name != "path"}
+    return built_dataset(path, BuildOptions(**options))
 
 
 def checked_options(options: BuildOptions) -> BuildOptions:
