@@ -196,20 +196,14 @@ def test_refused_models(
     assert {path.name for path in tmp_path.iterdir()} <= {"data"}
 
 
-OVER_NODES = {"graph_norm": "GraphNorm", "instance_norm": "InstanceNorm", "pair_norm": "PairNorm"}
-OVER_NODES["layer_norm"] = r"LayerNorm\(16, affine=True, mode=graph\)"
-
-
-@pytest.mark.parametrize(("norm", "shown"), OVER_NODES.items())
+@pytest.mark.parametrize("norm", ["graph_norm", "instance_norm", "pair_norm", "layer_norm"])
 @pytest.mark.parametrize("num_edges", [EDGES, 1])  # of one edge, all nodes but one have no list
-def test_norms_over_all_nodes_are_refused_by_name(
-    norm: str, shown: str, num_edges: int, tmp_path: Path
-) -> None:
+def test_norms_over_all_nodes_are_refused(norm: str, num_edges: int, tmp_path: Path) -> None:
     ds = gz.build(tmp_path / "data", EDGE_INDEX[:, :num_edges], X)
     of_pyg = models.GraphSAGE(DIM, 16, 2, 5, norm=norm)
     conv, over_nodes = of_pyg.convs[0], of_pyg.norms[0]
     for model in (of_pyg, [lambda b: over_nodes(conv(b.x, b.edge_index)[: b.batch_size])]):
-        with pytest.raises(ValueError, match=f"by {shown}.* normalises over all nodes"):
+        with pytest.raises(ValueError, match="norms over all nodes"):
             gz.infer(model, ds, tmp_path / "h.gd")
 
 

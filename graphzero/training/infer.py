@@ -42,7 +42,6 @@ from graphzero.training.layers import (
     Pieces,
     evaluating,
     layers_of,
-    norm_over_nodes,
     rows_of,
 )
 from graphzero.training.node_ranges import (
@@ -447,14 +446,13 @@ class OneLayer:
         differences = [(a - b).abs().nan_to_num().max() for a, b in changes if a is not None]
         worst = float(max(differences, default=0))
         if worst > _TOLERANCE * max(_TOLERANCE, float(rows.abs().nan_to_num().max())):
-            norm = norm_over_nodes(lambda: rows_around(seeds, -1))
-            reason = f"by {norm}, which normalises over all nodes" if norm else "as GCNConv does"
             raise ValueError(
                 f"{self._name} gives a node other rows (by {worst:.2g}) when other nodes are in "
-                f"the batch, too: it depends on more than the neighbours of a node, {reason}, or "
-                f"dropout or batch norm is in training mode. Call model.eval(), give PyG's GCN as "
-                f"a whole model, and use norms of a node alone, such as LayerNorm(mode='node'); or "
-                f"compute model(data.x, data.edge_index) of the whole graph at once"
+                f"the batch, too: it depends on more than the neighbours of a node, as GCNConv and "
+                f"norms over all nodes do, or dropout or batch norm is in training mode. Call "
+                f"model.eval(), give PyG's GCN as a whole model, and use norms of a node alone, "
+                f"such as LayerNorm(mode='node'); or compute model(data.x, data.edge_index) of the "
+                f"whole graph at once"
             )
         return int(rows.shape[1])
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 from graphzero.training.graphsage import GraphSAGE, MeanOfNeighbors
 
@@ -145,21 +145,6 @@ def rows_of(layer: Layer, batch: Batch, node_type: str, name: str) -> Tensor | N
             f"of its nodes{of_type}: here for {counts[0]} seeds or {counts[1]} nodes, not {shown}"
         )
     return rows[: seeds.batch_size]
-
-
-def norm_over_nodes(run: Callable[[], object]) -> str | None:
-    """The first norm in a layer that gives rows other values without some of the others, if any."""
-    norms: list[str] = []
-
-    def compare(module: nn.Module, inputs: tuple[Tensor, ...], out: object) -> None:
-        if "Norm" in type(module).__name__ and len(inputs) == 1 and isinstance(out, Tensor):
-            half = module.forward(inputs[0][::2])
-            if not torch.allclose(half, out[::2], rtol=1e-3, atol=1e-5, equal_nan=True):
-                norms.append(repr(module))
-
-    with register_module_forward_hook(compare):
-        run()
-    return next(iter(norms), None)
 
 
 # --- the row of a node from pieces of its neighbours
