@@ -8,6 +8,7 @@ import math
 import signal
 import sys
 import textwrap
+import threading
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
@@ -281,6 +282,25 @@ def ended_by_signals() -> Iterator[None]:
 
     with handling_signals(("SIGINT", "SIGTERM", "SIGHUP"), interrupt):
         yield
+
+
+@contextmanager
+def deferred_interrupts() -> Iterator[Callable[[], None]]:
+    """Ctrl-C waits until the function is called; pressed again before that, it ends at once."""
+    pressed = threading.Event()
+
+    def press(*_: object) -> None:
+        if pressed.is_set():
+            raise KeyboardInterrupt
+        pressed.set()
+
+    def check() -> None:
+        if pressed.is_set():
+            pressed.clear()
+            raise KeyboardInterrupt
+
+    with handling_signals(("SIGINT",), press):
+        yield check
 
 
 def parse_fanouts(text: str) -> list[int]:

@@ -19,6 +19,7 @@ from graphzero.commands.parsing import (
     add_batch_options,
     add_option,
     add_prefetch_options,
+    deferred_interrupts,
     options_as,
     shows_progress,
 )
@@ -32,7 +33,7 @@ from graphzero.training.train_options import TrainOptions
 from graphzero.units import format_bytes, print_lines
 
 if TYPE_CHECKING:
-    from graphzero.training.train_report import EpochReport, TrainReport
+    from graphzero.training.trainer import EpochReport, TrainReport
 
 
 def _add_train_options(parser: argparse.ArgumentParser) -> None:
@@ -121,13 +122,15 @@ def train_and_print(ds: Dataset, args: argparse.Namespace) -> None:
             f"the same model: start graphzero train without torchrun, or train in several "
             f"processes as examples/train_ddp.py does"
         )
-    report = train(
-        ds,
-        training_options(args),
-        progress=shows_progress(args),
-        on_epoch=lambda epoch: None if args.quiet else tqdm.write(_epoch_line(epoch)),
-        on_interrupt=_say_interrupted,
-    )
+    with deferred_interrupts() as check:
+        report = train(
+            ds,
+            training_options(args),
+            progress=shows_progress(args),
+            on_epoch=lambda epoch: None if args.quiet else tqdm.write(_epoch_line(epoch)),
+            on_interrupt=_say_interrupted,
+            check=check,
+        )
     print_lines(*_lines_of_report(report))
     if args.json is not None:
         with replaced_file(args.json) as file:
@@ -162,8 +165,6 @@ def _lines_of_report(report: TrainReport) -> Iterator[str]:
             f"{name:5s} accuracy {split.accuracy:.4f}"
             f"  (majority class {split.majority:.4f}, {split.num_nodes:,} nodes)"
         )
-    if report.evaluation_interrupted:
-        yield "the evaluation was interrupted: splits that are not listed were not evaluated"
     batches = sum(epoch.batches for epoch in report.epochs)
     seconds = sum(epoch.seconds for epoch in report.epochs)
     loading = sum(epoch.loading for epoch in report.epochs)

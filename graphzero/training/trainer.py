@@ -23,12 +23,11 @@ from graphzero.loader.mini_batch import Collate, MiniBatch, SampledBatch
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.stats import watch
 from graphzero.packs.packing import PackedDataset
-from graphzero.report.readings import memory_report
+from graphzero.report.readings import MemoryReport, memory_report
 from graphzero.store.format import dtype_name
 from graphzero.store.free_memory import available_memory
 from graphzero.training.graphsage import GraphSAGE, device_of
 from graphzero.training.train_options import TrainOptions
-from graphzero.training.train_report import EpochReport, SplitReport, TrainReport
 from graphzero.units import format_bytes
 
 SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "test": "test"}
@@ -39,6 +38,103 @@ _BATCH_SIZE = 1024
 # A model may have some classes that no label names, but not mostly such classes.
 _MOST_SPARSE_CLASSES = 10_000
 _MOST_CLASSES_PER_LABEL = 10
+
+
+# --- what is reported
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """One epoch of training.
+
+    Attributes
+    ----------
+    epoch : int
+        Counted from 1.
+    loss, train_accuracy : float
+        Mean cross-entropy and accuracy over the training seeds, measured with dropout while the
+        weights were changing.
+    val_accuracy : float or None
+        Accuracy on the validation split after the epoch; None without such a split.
+    seconds : float
+        Duration of the training, without the validation.
+    batches : int
+    batches_per_second : float
+    loading : float
+        Seconds for which the training loop waited for batches.
+    waited : float
+        Seconds for which batches waited for their pages to be read; with DataLoader workers, the
+        sum over the workers.
+    io : str
+        How the feature rows of the last batch were read, and why.
+    """
+
+    epoch: int
+    loss: float
+    train_accuracy: float
+    val_accuracy: float | None
+    seconds: float
+    batches: int
+    batches_per_second: float
+    loading: float
+    waited: float
+    io: str = ""
+
+
+@dataclass(frozen=True)
+class SplitReport:
+    """How well a model predicts the labels of one split.
+
+    Attributes
+    ----------
+    num_nodes : int
+        Labelled nodes of the split.
+    accuracy : float
+    majority : float
+        Accuracy of a model that always predicts the most frequent class of the split.
+    loss : float
+        Mean cross-entropy.
+    """
+
+    num_nodes: int
+    accuracy: float
+    majority: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class TrainReport:
+    """A whole training.
+
+    Attributes
+    ----------
+    epochs : tuple of EpochReport
+        The epochs that ran to their end.
+    best_epoch : int
+        The epoch whose weights are evaluated. With a validation split it is the epoch with the
+        highest validation accuracy and, among equal ones, the lowest validation loss; without one
+        it is the last epoch.
+    splits : dict of str to SplitReport
+        By name: those of train, val and test that the dataset has.
+    num_classes, num_parameters : int
+    device : str
+    memory : MemoryReport
+        At the end of the training, DataLoader workers included.
+    io : str
+        How the feature rows of the last epoch were read, and why.
+    interrupted : bool
+        Whether Ctrl-C ended the training.
+    """
+
+    epochs: tuple[EpochReport, ...]
+    best_epoch: int
+    splits: dict[str, SplitReport]
+    num_classes: int
+    num_parameters: int
+    device: str
+    memory: MemoryReport
+    io: str = ""
+    interrupted: bool = False
 
 
 # --- which nodes can be trained on, and how many classes there are
@@ -158,15 +254,6 @@ class _Weights:
         return validation.loss < self.validation.loss
 
 
-@dataclass(frozen=True)
-class _Epochs:
-    """The epochs that ran to their end, and the best weights."""
-
-    reports: list[EpochReport]
-    best: _Weights
-    is_interrupted: bool
-
-
 class Trainer:
     """The model, its optimizer and the batches of one training.
 
@@ -177,6 +264,8 @@ class Trainer:
         Labelled nodes; with "train", and perhaps "val".
     options : TrainOptions
     device : torch.device
+    check : callable
+        Called between two batches; may raise a `KeyboardInterrupt`.
     """
 
     def __init__(
@@ -185,11 +274,13 @@ class Trainer:
         splits: Mapping[str, IdArray],
         options: TrainOptions,
         device: torch.device,
+        check: Callable[[], object] = lambda: None,
     ) -> None:
         self.ds = ds
         self.num_classes = _count_classes(ds, splits)
         self.options = options
         self.device = device
+        self.check = check
         self.batches: NeighborDataset
         if options.pack is None:
             self.fanouts = [*(_FANOUTS if options.fanouts is None else options.fanouts)]
@@ -207,6 +298,8 @@ class Trainer:
             )
             self.fanouts = self.batches.options["fanouts"]
             self.batch_size = self.batches.batch_size
+        self.reports: list[EpochReport] = []
+        self.best: _Weights | None = None
         self.model = self._new_model()
         self.optimizer = torch.optim.Adam(
             self.model.parameters(), lr=options.lr, weight_decay=options.weight_decay
@@ -284,6 +377,7 @@ class Trainer:
             io = batch.stats.io
             advance()
             del batch, scores, labels, loss  # so that the next batch can use their memory
+            self.check()
             requested = time.perf_counter()
         seconds = time.perf_counter() - started
         mean_loss = loss_sum.item() / num_seeds
@@ -322,6 +416,7 @@ class Trainer:
             loss_sum += F.cross_entropy(scores.double(), labels, reduction="sum").item()
             num_correct += int((scores.argmax(1) == labels).sum())
             class_counts += torch.bincount(labels, minlength=self.num_classes)
+            self.check()
         num_nodes = int(class_counts.sum())
         return SplitReport(
             num_nodes=num_nodes,
@@ -330,36 +425,21 @@ class Trainer:
             loss=loss_sum / num_nodes,
         )
 
-    def train_epochs(self, progress: bool, on_epoch: Callable[[EpochReport], object]) -> _Epochs:
-        """All epochs, or those until Ctrl-C.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            Before the first epoch has ended.
-        """
-        reports: list[EpochReport] = []
-        best: _Weights | None = None
-        is_interrupted = False
+    def train_epochs(self, progress: bool, on_epoch: Callable[[EpochReport], object]) -> None:
+        """All epochs; keeps their reports and the best weights."""
         total = self.options.epochs * len(self.batches)
         with tqdm(total=total, unit=" batches", disable=not progress) as bar:
-            try:
-                for epoch in range(1, self.options.epochs + 1):
-                    bar.set_description(f"epoch {epoch}/{self.options.epochs}")
-                    report = self.train_epoch(epoch, bar.update)
-                    validation = None
-                    if self.val_loader is not None:
-                        validation = self._evaluate(self.val_loader)
-                        report = replace(report, val_accuracy=validation.accuracy)
-                    reports.append(report)
-                    if best is None or best.are_worse_than(validation):
-                        best = self._copy_weights(epoch, validation)
-                    on_epoch(report)
-            except KeyboardInterrupt:
-                is_interrupted = True
-        if best is None:
-            raise KeyboardInterrupt("interrupted before the first epoch ended")
-        return _Epochs(reports, best, is_interrupted)
+            for epoch in range(1, self.options.epochs + 1):
+                bar.set_description(f"epoch {epoch}/{self.options.epochs}")
+                report = self.train_epoch(epoch, bar.update)
+                validation = None
+                if self.val_loader is not None:
+                    validation = self._evaluate(self.val_loader)
+                    report = replace(report, val_accuracy=validation.accuracy)
+                self.reports.append(report)
+                if self.best is None or self.best.are_worse_than(validation):
+                    self.best = self._copy_weights(epoch, validation)
+                on_epoch(report)
 
     def _copy_weights(self, epoch: int, validation: SplitReport | None) -> _Weights:
         """The weights as they are now: the training goes on with its own."""
@@ -375,6 +455,7 @@ def train(
     progress: bool = False,
     on_epoch: Callable[[EpochReport], object] = lambda report: None,
     on_interrupt: Callable[[EpochReport], object] = lambda report: None,
+    check: Callable[[], object] = lambda: None,
 ) -> TrainReport:
     """Trains GraphSAGE to predict the labels, and reports accuracy, speed and memory.
 
@@ -385,7 +466,6 @@ def train(
     from times and memory.
 
     Ctrl-C ends the training. The best weights so far are then evaluated, and the report says so.
-    Ctrl-C during that ends it: the report has the splits that were finished.
 
     Parameters
     ----------
@@ -399,6 +479,8 @@ def train(
     on_interrupt : callable, optional
         Called with the last `EpochReport` when Ctrl-C has ended the training, before the
         evaluation.
+    check : callable, optional
+        Called between two batches, where a `KeyboardInterrupt` leaves nothing half done.
 
     Returns
     -------
@@ -414,34 +496,33 @@ def train(
     MemoryError
         If the model has no room.
     KeyboardInterrupt
-        After Ctrl-C before the first epoch has ended.
+        After Ctrl-C before the first epoch has ended, or during the last evaluation.
     """
     ds.require_untyped("the built-in model trains")
     splits = labelled_splits(ds)
     device = device_of(options.device)
     with _seeded(options.seed, device):
-        trainer = Trainer(ds, splits, options, device)
-        epochs = trainer.train_epochs(progress, on_epoch)
-        memory = memory_report(trainer.batches)  # while the workers still exist
-        if epochs.is_interrupted:
-            on_interrupt(epochs.reports[-1])
-        trainer.model.load_state_dict(epochs.best.state_dict)
-        split_reports: dict[str, SplitReport] = {}
-        evaluation_interrupted = False
+        trainer = Trainer(ds, splits, options, device, check)
+        interrupted = False
         try:
-            for name, seeds in splits.items():
-                split_reports[name] = trainer.evaluate(seeds)
+            trainer.train_epochs(progress, on_epoch)
         except KeyboardInterrupt:
-            evaluation_interrupted = True
+            interrupted = True
+        if trainer.best is None:
+            raise KeyboardInterrupt("interrupted before the first epoch ended")
+        memory = memory_report(trainer.batches)  # while the workers still exist
+        if interrupted:
+            on_interrupt(trainer.reports[-1])
+        trainer.model.load_state_dict(trainer.best.state_dict)
+        evaluated = {name: trainer.evaluate(seeds) for name, seeds in splits.items()}
     return TrainReport(
-        epochs=tuple(epochs.reports),
-        best_epoch=epochs.best.epoch,
-        splits=split_reports,
+        epochs=tuple(trainer.reports),
+        best_epoch=trainer.best.epoch,
+        splits=evaluated,
         num_classes=trainer.num_classes,
         num_parameters=sum(parameter.numel() for parameter in trainer.model.parameters()),
         device=str(device),
         memory=memory,
-        io=epochs.reports[-1].io,
-        interrupted=epochs.is_interrupted or evaluation_interrupted,
-        evaluation_interrupted=evaluation_interrupted,
+        io=trainer.reports[-1].io,
+        interrupted=interrupted,
     )
