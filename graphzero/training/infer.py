@@ -2,7 +2,7 @@
 
 Each layer reads the rows of the one before from a file, and writes its own to another, in the order
 in which nodes are stored. Mini-batches have as many nodes as fit in memory with all their edges; a
-node with more edges than that is computed from pieces of its list.
+node with more edges than that is alone in its mini-batch.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from graphzero.graph.features import FeatureStore
 from graphzero.graph.user_input import IdArray
 from graphzero.io.prefetch import Prefetch
 from graphzero.loader.arguments import Batching
-from graphzero.loader.mini_batch import Collate, MiniBatch, SampledBatch, TypedMiniBatch
+from graphzero.loader.mini_batch import Collate, SampledBatch
 from graphzero.loader.ranks import Ranks
 from graphzero.loader.states import WorkerProgress
 from graphzero.sampling.order import Share
 from graphzero.sampling.sampler import NeighborSampler
 from graphzero.store.atomic import replace_file, sync_folder
+from graphzero.store.free_memory import available_memory
 from graphzero.store.manifest import NODES
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset
 from graphzero.training.layer_files import Folder, RowsFile, RowsState, working_folder
 from graphzero.training.layers import (
     DEGREE,
     Layer,
-    Pieces,
     evaluating,
     layers_of,
     rows_of,
@@ -49,8 +49,6 @@ from graphzero.training.node_ranges import (
     NodeRange,
     RangeDataset,
     node_ranges,
-    parts_of_lists,
-    subgraph_of,
 )
 from graphzero.units import format_bytes, parse_size
 
@@ -58,6 +56,7 @@ _BATCH_BYTES = 512 << 20  # of rows that are in memory at the same time, without
 _SHARE = 4  # a fourth of the limit is for rows of mini-batches, the rest for what is kept of files
 _LEAST_LIMIT = 64 << 20
 _COPIES = 8  # of the rows of a batch: in batches under way, as messages, as results
+_COPIES_ALONE = 4  # of those of a batch that is larger than others
 _EDGE_BYTES = 200  # of an edge besides: ids, positions, what sampling needs
 _CHECKED, _CHECKED_EDGES, _SOURCES_FANOUT, _TOLERANCE = 16, 10_000, 10, 1e-3
 
@@ -122,9 +121,8 @@ def infer(
     ValueError
         If a layer depends on more than the neighbours of a node, such as by a norm over all nodes
         of the graph, or is random; if a whole model is given attributes of edges; if a node has
-        more neighbours than fit in memory, and the layer cannot be computed in pieces; if the
-        dataset has no in-neighbours, or was edited in place; if an interrupted inference was
-        another one.
+        more neighbours than fit in memory; if the dataset has no in-neighbours, or was edited in
+        place; if an interrupted inference was another one.
     OSError
         With errno and path: no permission, no disk space, or another process writes to `out`.
     """
@@ -365,6 +363,20 @@ class OneLayer:
         budget = _BATCH_BYTES if limit is None else limit // _SHARE
         return max(2, budget // (_COPIES * 4 * width + _EDGE_BYTES))
 
+    def _require_room(self, largest: NodeRange, width: int) -> None:
+        """Refuses a node that takes more memory than there is, although it is alone."""
+        limit = self._options.limit
+        room = available_memory() if limit is None else limit
+        need = largest.size * (_COPIES_ALONE * 4 * width + _EDGE_BYTES)
+        if need > room and largest.end - largest.begin == 1:
+            stored = np.array([largest.begin])
+            user_id = int(self._view.nodes[self._node_type].to_user(stored)[0])
+            raise ValueError(
+                f"node {user_id} has {largest.size - 1:,} neighbours, whose rows take "
+                f"{format_bytes(need)} in {self._name}, and there are {format_bytes(room)}: give a "
+                f"larger memory_limit, or narrower layers"
+            )
+
     def write(
         self, folder: Folder, name: str, advance: Callable[[int], object], compute: Compute
     ) -> bool:
@@ -372,9 +384,11 @@ class OneLayer:
         nodes = self._view.nodes[self._node_type]
         if nodes.num_nodes == 0:
             return False
-        self._most = self._fitting(max(self._width, self._options.widest, self._check()))
+        width = max(self._width, self._options.widest, self._check())
+        self._most = self._fitting(width)
         lists = [edges.graph for edges in self._edges]
         ranges = list(node_ranges(lists, nodes.num_nodes, self._most))
+        self._require_room(max(ranges, key=lambda nodes: nodes.size), width)
         file = folder.file(name, nodes)
         num_done = file.batches
         advance(0 if num_done == 0 else ranges[num_done - 1].end)
@@ -394,23 +408,18 @@ class OneLayer:
 
     def rows(self, ranges: Sequence[NodeRange]) -> Generator[Rows | None, None, None]:
         """The rows of each of some ranges of nodes; None if the layer has none for this type."""
-        batches = self._batches([nodes for nodes in ranges if nodes.size <= self._most])
+        batches = self._batches(ranges)
         with closing(batches.iterate(WorkerProgress(0, 0, 0, Share()))) as iterator:
-            for nodes in ranges:
-                if nodes.size <= self._most:
-                    rows = self._rows_of(next(iterator))
-                else:
-                    rows = self._row_of_hub(batches, nodes.begin)
+            for sampled in iterator:
+                rows = self._rows_of(sampled)
                 yield None if rows is None else rows.float().cpu().numpy()
 
     def _batches(self, ranges: Sequence[NodeRange]) -> RangeDataset:
         return RangeDataset(self._view, self._node_type, ranges, self._batching)
 
     def _rows_of(self, sampled: SampledBatch) -> torch.Tensor | None:
-        return self._apply(self._collate(sampled))
-
-    def _apply(self, batch: MiniBatch | TypedMiniBatch) -> torch.Tensor | None:
-        return rows_of(self._layer, batch.to(self._options.device), self._node_type, self._name)
+        batch = self._collate(sampled).to(self._options.device)
+        return rows_of(self._layer, batch, self._node_type, self._name)
 
     def _check(self) -> int:
         """The width of the rows, tried on some nodes; refuses what depends on more than neighbours.
@@ -455,17 +464,3 @@ class OneLayer:
                 f"whole graph at once"
             )
         return int(rows.shape[1])
-
-    def _row_of_hub(self, batches: RangeDataset, node: int) -> torch.Tensor | None:
-        """The row of a node with more neighbours than fit, from pieces of its lists."""
-        user_id = int(self._view.nodes[self._node_type].to_user(np.array([node]))[0])
-        edge_types = [edges.edge_type for edges in self._edges]
-        parts = parts_of_lists(self._view, edge_types, node, max(1, self._most - 1))
-        count = sum(part.end - part.begin for part in parts)
-        what = f"node {user_id} has {count:,} neighbours, of which {self._most:,} fit in memory"
-        pieces, row = Pieces(self._apply, what), None
-        for part in parts:
-            subgraph = subgraph_of(self._view, self._node_type, node, part)
-            sampled = batches.with_rows(batches.around(np.array([node]), subgraph), 1)
-            row = pieces.run(self._collate(sampled))
-        return row
