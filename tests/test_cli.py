@@ -402,7 +402,7 @@ def test_info_of_the_system(data, capfd, monkeypatch):
     assert any(line.startswith("  free_bytes: ") and line.endswith("B") for line in lines)
     assert run("info", "--system", "--json", data) == 0
     content = json.loads(capfd.readouterr().out)
-    assert content["memory_bytes"] == psutil.virtual_memory().total
+    assert content["memory"] == psutil.virtual_memory().total
     assert content["io_uring"]
     assert content["versions"]["python"] == platform.python_version()
     assert run("info") == 1

@@ -26,13 +26,13 @@ from graphzero.store.outputs import check_outputs
 from graphzero.units import as_count, print_lines
 
 _BLOCK = 1 << 16
+_FILES = ("edges.csv", "features.npy", "labels.npy")
 _SPLITS = ("train", "val", "test")
-_INSIDE = 0.7  # share of the edges whose ends are drawn from the same community
+_INSIDE = 0.7  # share of the edges whose ends are in the same community
 _SIGNAL = 0.6  # norm of a class's mean feature vector; the noise has deviation 1 in every column
-_TAIL = 2.5  # exponent of the power law of the degrees
+_SKEW = 2  # of the degrees: the exponent of their power law is 3
 
 Ints = npt.NDArray[np.int64]
-Bound = float | npt.NDArray[np.float64]
 
 
 def _add_demo_options(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +68,7 @@ def _demo(args: argparse.Namespace) -> None:
     with nullcontext(args.dir) if args.dir else temporary() as name:
         folder = Path(name)
         folder.mkdir(parents=True, exist_ok=True)
-        check_outputs(report_of(args), demo_paths(folder))
+        check_outputs(report_of(args))
         tell(f"generating {args.num_nodes:,} nodes and {args.num_edges:,} edges in {folder}")
         progress = shows_progress(args)
         files = write_demo(
@@ -89,36 +89,20 @@ def _demo(args: argparse.Namespace) -> None:
 # --- the graph
 
 
-def demo_paths(folder: str | os.PathLike[str]) -> list[Path]:
-    """The files that `write_demo` writes: what a user of graphzero would begin with."""
-    names = ["edges.csv", "features.npy", "labels.npy", *(f"{split}.npy" for split in _SPLITS)]
-    return [Path(folder) / name for name in names]
-
-
 def _edge_blocks(
-    rng: np.random.Generator, labels: Ints, num_classes: int, count: int
+    rng: np.random.Generator, members: Ints, num_classes: int, count: int
 ) -> Iterator[Ints]:
-    """Blocks of `count` edges, (n, 2): degrees follow a power law, most ends share a community."""
-    members = np.argsort(labels, kind="stable")
-    starts = np.searchsorted(labels[members], np.arange(num_classes + 1))
-    # How likely each member is to be an edge's end: capped, so that none gets a large share of all.
-    weights = np.minimum(rng.pareto(_TAIL - 1, labels.size) + 1, labels.size**0.5)
-    sums = np.concatenate([[0.0], np.cumsum(weights)])
+    """Blocks of `count` edges, (n, 2): degrees follow a power law, most ends share a community.
 
-    def draw(low: Bound, high: Bound, size: int) -> Ints:
-        """Positions in `members` by weight; `low` and `high` bound the cumulative sum."""
-        after = np.searchsorted(sums, rng.random(size) * (high - low) + low, side="right")
-        positions: Ints = np.minimum(after, members.size) - 1
-        return positions
-
+    Each node of `members` is likelier than the next to be an end, and of the next community.
+    """
     for begin in range(0, count, _BLOCK):
         size = min(_BLOCK, count - begin)
-        source = draw(0.0, sums[-1], size)
-        community = np.searchsorted(starts, source, side="right") - 1
-        inside = rng.random(size) < _INSIDE
-        low = np.where(inside, sums[starts[community]], 0.0)
-        high = np.where(inside, sums[starts[community + 1]], sums[-1])
-        yield members[np.stack([source, draw(low, high, size)], axis=1)]
+        source, target = (members.size * rng.random((2, size)) ** _SKEW).astype(np.int64)
+        same = target - (target - source) % num_classes  # the nearest of the same community
+        same += np.where(same < 0, num_classes, 0)
+        target = np.where(rng.random(size) < _INSIDE, same, target)
+        yield members[np.stack([source, target], axis=1)]
 
 
 def write_demo(
@@ -164,13 +148,16 @@ def write_demo(
     as_count(num_classes, "num_classes", 2, num_nodes)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    edges, features, of_labels, *splits = demo_paths(folder)
+    edges, features, of_labels = (folder / name for name in _FILES)
+    splits = [folder / f"{split}.npy" for split in _SPLITS]
     rng = np.random.default_rng(seed)
-    labels = rng.permutation(np.arange(num_nodes) % num_classes)
+    members = rng.permutation(num_nodes)
+    labels = np.empty(num_nodes, np.int64)
+    labels[members] = np.arange(num_nodes) % num_classes
     with open(edges, "w") as file:
         file.write("src,dst\n")
         with tqdm(None, "edges", num_edges, unit_scale=True, disable=not progress) as bar:
-            for pairs in _edge_blocks(rng, labels, num_classes, num_edges):
+            for pairs in _edge_blocks(rng, members, num_classes, num_edges):
                 file.write("".join(map("%d,%d\n".__mod__, map(tuple, pairs.tolist()))))
                 bar.update(len(pairs))
     means = rng.standard_normal((num_classes, dim))

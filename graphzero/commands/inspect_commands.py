@@ -38,7 +38,7 @@ from graphzero.units import format_bytes, print_lines
 # What a description is made of: names, and values as JSON has them.
 Description = dict[str, object]
 
-_IN_BYTES = ("bytes", "page_cache", "memory_limit", "available")  # ends of names
+_IN_BYTES = ("bytes", "page_cache", "memory", "memory_limit", "available")  # ends of names
 
 
 def _add_info_options(parser: argparse.ArgumentParser) -> None:
@@ -183,19 +183,15 @@ def _describe_files(paths: Iterable[str | os.PathLike[str]]) -> list[Description
 
 def _describe_machine(folder: str) -> Description:
     """What a report of a problem must say: versions, the machine, and the disk of a folder."""
-    machine, disk, group = machine_of(folder), os.statvfs(folder), read_group()
+    disk, group = os.statvfs(folder), read_group()
     huge = Path("/sys/kernel/mm/transparent_hugepage/enabled")
     return {
         "versions": {**installed_versions(), "graphzero": graphzero.__version__},
         "system": f"{platform.system()} {platform.release()}",
-        "cpu": machine["cpu"],
-        "cores": machine["cores"],
-        "memory_bytes": machine["memory"],
+        **machine_of(folder),
         "memory_available": available_memory(),
         "group_memory_limit": None if group is None else group.limit,
         "shared_memory_bytes": shared_memory_bytes(),
-        "disk": machine["disk"],
-        "file_system": machine["file_system"],
         "free_bytes": disk.f_bavail * disk.f_frsize,
         "io_uring": _core.uring_refusal() or "works",
         "huge_pages": huge.read_text().strip() if huge.exists() else None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import math
 import signal
 import sys
 import textwrap
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 _Options = TypeVar("_Options", bound="DataclassInstance")
 OptionGroup = argparse.ArgumentParser | argparse._ArgumentGroup
 
-_CLEANING_SECONDS = 15.0  # longer than the removal of a memory group is tried
 _STORED = {
     "in": "in-neighbours sampled",
     "out": "out-neighbours sampled",
@@ -269,18 +267,16 @@ def handling_signals(names: Iterable[str], handle: Callable[..., None]) -> Itera
 def ended_by_signals() -> Iterator[None]:
     """Ctrl-C and other requests to end leave no process and no memory group behind.
 
-    Nor do further ones, which would interrupt the cleaning up. Each is a `KeyboardInterrupt`.
+    The first is a `KeyboardInterrupt`. Further ones would interrupt the cleaning up.
     """
-    last_signal = -math.inf
+    names = ("SIGINT", "SIGTERM", "SIGHUP")
 
     def interrupt(*_: object) -> None:
-        nonlocal last_signal
-        now = time.monotonic()
-        if now - last_signal > _CLEANING_SECONDS:
-            last_signal = now
-            raise KeyboardInterrupt
+        for name in names:
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+        raise KeyboardInterrupt
 
-    with handling_signals(("SIGINT", "SIGTERM", "SIGHUP"), interrupt):
+    with handling_signals(names, interrupt):
         yield
 
 
