@@ -174,7 +174,7 @@ def _lines_of_report(report: TrainReport) -> Iterator[str]:
         f"{seconds:.1f} s; the training waited {loading:.1f} s of them for batches, and batches "
         f"waited {waited:.1f} s for their pages"
     )
-    yield f"rows: {report.io}"
+    yield f"rows: {report.epochs[-1].io}"
     yield format_memory(report.memory)
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -120,8 +120,6 @@ class TrainReport:
     device : str
     memory : MemoryReport
         At the end of the training, DataLoader workers included.
-    io : str
-        How the feature rows of the last epoch were read, and why.
     interrupted : bool
         Whether Ctrl-C ended the training.
     """
@@ -133,7 +131,6 @@ class TrainReport:
     num_parameters: int
     device: str
     memory: MemoryReport
-    io: str = ""
     interrupted: bool = False
 
 
@@ -237,21 +234,12 @@ def forward_seeds(model: GraphSAGE, batch: MiniBatch) -> tuple[Tensor, Tensor]:
     return scores, batch.y[: batch.batch_size].reshape(-1).long()
 
 
-@dataclass(frozen=True)
-class _Weights:
-    """The weights after an epoch, on the CPU, and how well they did on the validation split."""
+class _Weights(NamedTuple):
+    """The weights after an epoch, on the CPU."""
 
     epoch: int
+    quality: tuple[float, float]  # the larger, the better
     state_dict: dict[str, Tensor]
-    validation: SplitReport | None
-
-    def are_worse_than(self, validation: SplitReport | None) -> bool:
-        """Whether later weights are better; without a validation split they always are."""
-        if self.validation is None or validation is None:
-            return True
-        if validation.accuracy != self.validation.accuracy:
-            return validation.accuracy > self.validation.accuracy
-        return validation.loss < self.validation.loss
 
 
 class Trainer:
@@ -432,20 +420,21 @@ class Trainer:
             for epoch in range(1, self.options.epochs + 1):
                 bar.set_description(f"epoch {epoch}/{self.options.epochs}")
                 report = self.train_epoch(epoch, bar.update)
-                validation = None
+                quality = (float(epoch), 0.0)  # without validation, later weights are better
                 if self.val_loader is not None:
                     validation = self._evaluate(self.val_loader)
+                    quality = (validation.accuracy, -validation.loss)
                     report = replace(report, val_accuracy=validation.accuracy)
                 self.reports.append(report)
-                if self.best is None or self.best.are_worse_than(validation):
-                    self.best = self._copy_weights(epoch, validation)
+                if self.best is None or quality > self.best.quality:
+                    self._keep_weights(epoch, quality)
                 on_epoch(report)
 
-    def _copy_weights(self, epoch: int, validation: SplitReport | None) -> _Weights:
-        """The weights as they are now: the training goes on with its own."""
+    def _keep_weights(self, epoch: int, quality: tuple[float, float]) -> None:
+        """Copies the weights as they are now: the training goes on with its own."""
         state = self.model.state_dict()
         copies = {name: values.detach().to("cpu", copy=True) for name, values in state.items()}
-        return _Weights(epoch, copies, validation)
+        self.best = _Weights(epoch, quality, copies)
 
 
 def train(
@@ -523,6 +512,5 @@ def train(
         num_parameters=sum(parameter.numel() for parameter in trainer.model.parameters()),
         device=str(device),
         memory=memory,
-        io=trainer.reports[-1].io,
         interrupted=interrupted,
     )
