@@ -18,6 +18,7 @@ from graphzero.commands.parsing import (
     NamedValues,
     add_option,
     add_order_options,
+    options_as,
     order_options,
     print_built,
     shows_progress,
@@ -97,15 +98,7 @@ def _set(args: argparse.Namespace) -> None:
     from graphzero.api import change  # pyarrow takes long to import
     from graphzero.ingest.changes import Changes
 
-    changes = Changes(
-        args.of,
-        attributes=args.attributes,
-        splits=args.splits,
-        drop_attributes=args.drop_attributes,
-        drop_splits=args.drop_splits,
-        dtype=args.dtype,
-        id_column=args.id_column,
-    )
+    changes = options_as(Changes, args) or Changes()
     if not (args.attributes or args.splits or args.drop_attributes or args.drop_splits):
         raise ValueError("nothing to set or drop: see graphzero set --help")
     limit, progress = args.memory_limit, shows_progress(args)

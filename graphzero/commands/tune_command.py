@@ -9,7 +9,13 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from graphzero.commands.parsing import Command, add_batch_options, add_option, ended_by_signals
+from graphzero.commands.parsing import (
+    Command,
+    add_batch_options,
+    add_option,
+    ended_by_signals,
+    options_as,
+)
 from graphzero.graph.dataset import open_dataset
 from graphzero.units import format_bytes, parse_size, print_lines
 
@@ -35,7 +41,7 @@ def _add_tune_options(parser: argparse.ArgumentParser) -> None:
         "split, else all)",
     )
     add("--gather NAME,NAME", "attributes that mini-batches have (default: all)")
-    add("--threads N", "sampling threads (default: all processors)")
+    add("--threads N", "sampling threads (default: all processors)", dest="num_threads")
     add(
         "--step-ms X",
         "sleep so many milliseconds for each mini-batch, in place of a model on a GPU; 0 compares "
@@ -65,16 +71,9 @@ def _tune(args: argparse.Namespace) -> None:
 
     with open_dataset(args.dir) as ds:
         has_train = any("train" in store.splits for store in ds.nodes.values())
-    work = Workload(
-        args.dir,
-        args.fanouts,
-        args.batch_size,
-        split=args.split or ("train" if has_train else "all"),
-        node_type=args.node_type,
-        gather=args.gather,
-        num_threads=args.threads,
-        step_ms=args.step_ms,
-    )
+    args.folder, args.split = args.dir, args.split or ("train" if has_train else "all")
+    work = options_as(Workload, args)
+    assert work is not None
     with ended_by_signals():
         tuned = tune(
             work,

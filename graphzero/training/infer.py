@@ -216,17 +216,12 @@ class _Inference:
         self, modules: Sequence[torch.nn.Module], gather: Sequence[str]
     ) -> dict[str, object]:
         """What the result is a function of, as far as it is known, in plain values."""
-        lists = [
-            edges.graph.fingerprint({*edges.graph.section_bytes} - {"node_rank"})
-            for edges in self.ds.edges.values()
-        ]
+        graphs = [edges.graph.identity for edges in self.ds.edges.values()]
+        owners = [*self.ds.nodes.values(), *self.ds.edges.values()]
         files = [
-            repr(store.identity)
-            for attributes in (
-                *(nodes.attributes for nodes in self.ds.nodes.values()),
-                *(edges.attributes for edges in self.ds.edges.values()),
-            )
-            for name, store in attributes.items()
+            store.identity
+            for owner in owners
+            for name, store in owner.attributes.items()
             if name in gather
         ]
         crc = 0
@@ -234,7 +229,7 @@ class _Inference:
             for tensor in module.state_dict().values():
                 crc = zlib.crc32(tensor.cpu().contiguous().view(-1).view(torch.uint8).numpy(), crc)
         return {
-            "graph": "-".join(lists),
+            "graph": f"{zlib.crc32(repr(graphs).encode()):08x}",
             "attributes": f"{zlib.crc32(repr(files).encode()):08x}",
             "model": f"{crc:08x}" if modules else "functions",
             "layers": len(self.layers),
