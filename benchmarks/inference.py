@@ -3,7 +3,7 @@
 A two-layer GraphSAGE over all neighbours of an R-MAT graph, by `graphzero.infer`, each run in a
 process of its own from a cold cache, the two in turn. The limit comes on top of the anonymous
 memory that the process has before. Runs of a kind must write the same bytes, and the two kinds the
-same rows up to rounding: a limit cuts the lists of hubs into other pieces.
+same rows up to rounding.
 """
 
 from __future__ import annotations

@@ -8,20 +8,27 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Sequence
-from importlib import import_module
 
 import graphzero
+from graphzero.commands.build_commands import BUILD, IMPORT
+from graphzero.commands.change_commands import APPEND, REORDER, SET
+from graphzero.commands.demo_command import DEMO
+from graphzero.commands.inspect_commands import INFO, VERIFY
 from graphzero.commands.parsing import Parser, add_command, add_flags
+from graphzero.commands.remote_commands import FETCH, PUBLISH
+from graphzero.commands.report_command import REPORT
+from graphzero.commands.train_commands import PACK, TRAIN
+from graphzero.commands.tune_command import TUNE
 from graphzero.units import print_lines, require_local
 
 _EXPECTED = (OSError, ValueError, IndexError, ImportError, MemoryError, RuntimeError)
-# Each is a module of `graphzero.commands`; in the order of the help.
-_COMMANDS = (
-    *("build", "import", "append", "set", "reorder", "pack", "info", "verify"),
-    *("fetch", "publish", "tune", "train", "report", "demo"),
+COMMANDS = (  # in the order of the help
+    *(BUILD, IMPORT, APPEND, SET, REORDER, PACK, INFO, VERIFY),
+    *(FETCH, PUBLISH, TUNE, TRAIN, REPORT, DEMO),
 )
 
 
@@ -37,8 +44,8 @@ def make_parser() -> Parser:
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", dest="command", required=True
     )
-    for name in _COMMANDS:
-        add_command(commands, name, import_module(f"graphzero.commands.{name}_command"))
+    for command in COMMANDS:
+        add_command(commands, command)
     return parser
 
 
@@ -97,15 +104,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     _open_closed_streams()
     args = make_parser().parse_args(argv)
+    args.started = time.perf_counter()
     if argv is None and args.command in ("train", "demo"):
         _let_threads_sleep()
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: _fail(f"warning: {message}")
         try:
             require_local(getattr(args, "dir", None) or getattr(args, "path", None) or "")
-            code: int = args.run(args)
+            code: int | None = args.run(args)
             sys.stdout.flush()
-            return code
+            return code or 0
         except KeyboardInterrupt as error:
             _fail(str(error) or "interrupted")
             if argv is None:  # Ctrl-C while the interpreter exits: no traceback from its callbacks

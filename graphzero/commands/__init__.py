@@ -1,1 +1,1 @@
-"""The sub-commands, one per module: its `HELP`, `EXAMPLES`, `add_options` and `run`."""
+"""The sub-commands: each is a `Command`."""

@@ -15,31 +15,27 @@ import numpy as np
 import numpy.typing as npt
 from tqdm.auto import tqdm
 
-from graphzero.commands.parsing import add_option, chosen_prefetch, shows_progress
-from graphzero.commands.train_command import (
+from graphzero.commands.parsing import Command, add_option, shows_progress
+from graphzero.commands.train_commands import (
     add_training_options,
-    check_report_option,
+    report_of,
     train_and_print,
+    training_options,
 )
+from graphzero.store.outputs import check_outputs
 from graphzero.units import as_count, print_lines
 
-HELP = "generate a synthetic graph, build a dataset from its files, and train on it"
-EXAMPLES = """\
-  graphzero demo
-  graphzero demo --nodes 1000000 --edges 20000000 --dir demo/
-"""
 _BLOCK = 1 << 16
+_FILES = ("edges.csv", "features.npy", "labels.npy")
 _SPLITS = ("train", "val", "test")
-_INSIDE = 0.7  # share of the edges whose ends are drawn from the same community
+_INSIDE = 0.7  # share of the edges whose ends are in the same community
 _SIGNAL = 0.6  # norm of a class's mean feature vector; the noise has deviation 1 in every column
-_TAIL = 2.5  # exponent of the power law of the degrees
+_SKEW = 2  # of the degrees: the exponent of their power law is 3
 
 Ints = npt.NDArray[np.int64]
-Bound = float | npt.NDArray[np.float64]
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds its options."""
+def _add_demo_options(parser: argparse.ArgumentParser) -> None:
     add = partial(add_option, parser)
     add("--nodes N", "number of nodes", default=200_000, dest="num_nodes")
     add("--edges N", "number of edges", default=3_000_000, dest="num_edges")
@@ -51,29 +47,28 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "write all files to this folder, created if needed, and keep them (default: a temporary "
         "folder, deleted at the end)",
     )
-    add("--keep", "do not delete the temporary folder")
-    add_training_options(parser, epochs=2)
-    parser.set_defaults(pack=None)
+    add_training_options(parser)
+    parser.set_defaults(epochs=2)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Does everything in one folder, which is deleted at the end unless the user keeps it."""
+def _demo(args: argparse.Namespace) -> None:
+    """Generate a synthetic graph, build a dataset from its files, and train on it.
+
+    graphzero demo
+    graphzero demo --nodes 1000000 --edges 20000000 --dir demo/
+    """
     from graphzero.api import build  # pyarrow takes long to import
 
     def tell(text: str) -> None:
         if not args.quiet:
             print_lines(text)
 
-    chosen_prefetch(args)  # wrong options are errors before anything is generated
-    prefix = "graphzero-demo-"
-    temporary = partial(tempfile.TemporaryDirectory, ignore_cleanup_errors=True)
-    if args.keep and not args.dir:
-        args.dir = tempfile.mkdtemp(prefix=prefix)
-        print_lines(f"files are kept in {args.dir}")
-    with nullcontext(args.dir) if args.dir else temporary(prefix=prefix) as name:
+    training_options(args)  # wrong options are errors before anything is generated
+    temporary = partial(tempfile.TemporaryDirectory, None, "graphzero-demo-", None, True)
+    with nullcontext(args.dir) if args.dir else temporary() as name:
         folder = Path(name)
         folder.mkdir(parents=True, exist_ok=True)
-        check_report_option(args, demo_paths(folder))
+        check_outputs(report_of(args))
         tell(f"generating {args.num_nodes:,} nodes and {args.num_edges:,} edges in {folder}")
         progress = shows_progress(args)
         files = write_demo(
@@ -89,42 +84,25 @@ def run(args: argparse.Namespace) -> int:
         with build(folder / "dataset", **files, directed=False, progress=progress) as ds:
             tell(f"training on {ds.num_nodes:,} nodes and {ds.num_edges:,} edges")
             train_and_print(ds, args)
-    return 0
 
 
 # --- the graph
 
 
-def demo_paths(folder: str | os.PathLike[str]) -> list[Path]:
-    """The files that `write_demo` writes: what a user of graphzero would begin with."""
-    names = ["edges.csv", "features.npy", "labels.npy", *(f"{split}.npy" for split in _SPLITS)]
-    return [Path(folder) / name for name in names]
-
-
 def _edge_blocks(
-    rng: np.random.Generator, labels: Ints, num_classes: int, count: int
+    rng: np.random.Generator, members: Ints, num_classes: int, count: int
 ) -> Iterator[Ints]:
-    """Blocks of `count` edges, (n, 2): degrees follow a power law, most ends share a community."""
-    members = np.argsort(labels, kind="stable")
-    starts = np.searchsorted(labels[members], np.arange(num_classes + 1))
-    # How likely each member is to be an edge's end: capped, so that none gets a large share of all.
-    weights = np.minimum(rng.pareto(_TAIL - 1, labels.size) + 1, labels.size**0.5)
-    sums = np.concatenate([[0.0], np.cumsum(weights)])
+    """Blocks of `count` edges, (n, 2): degrees follow a power law, most ends share a community.
 
-    def draw(low: Bound, high: Bound, size: int) -> Ints:
-        """Positions in `members` by weight; `low` and `high` bound the cumulative sum."""
-        after = np.searchsorted(sums, rng.random(size) * (high - low) + low, side="right")
-        positions: Ints = np.minimum(after, members.size) - 1
-        return positions
-
+    Each node of `members` is likelier than the next to be an end, and of the next community.
+    """
     for begin in range(0, count, _BLOCK):
         size = min(_BLOCK, count - begin)
-        source = draw(0.0, sums[-1], size)
-        community = np.searchsorted(starts, source, side="right") - 1
-        inside = rng.random(size) < _INSIDE
-        low = np.where(inside, sums[starts[community]], 0.0)
-        high = np.where(inside, sums[starts[community + 1]], sums[-1])
-        yield members[np.stack([source, draw(low, high, size)], axis=1)]
+        source, target = (members.size * rng.random((2, size)) ** _SKEW).astype(np.int64)
+        same = target - (target - source) % num_classes  # the nearest of the same community
+        same += np.where(same < 0, num_classes, 0)
+        target = np.where(rng.random(size) < _INSIDE, same, target)
+        yield members[np.stack([source, target], axis=1)]
 
 
 def write_demo(
@@ -170,13 +148,16 @@ def write_demo(
     as_count(num_classes, "num_classes", 2, num_nodes)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    edges, features, of_labels, *splits = demo_paths(folder)
+    edges, features, of_labels = (folder / name for name in _FILES)
+    splits = [folder / f"{split}.npy" for split in _SPLITS]
     rng = np.random.default_rng(seed)
-    labels = rng.permutation(np.arange(num_nodes) % num_classes)
+    members = rng.permutation(num_nodes)
+    labels = np.empty(num_nodes, np.int64)
+    labels[members] = np.arange(num_nodes) % num_classes
     with open(edges, "w") as file:
         file.write("src,dst\n")
         with tqdm(None, "edges", num_edges, unit_scale=True, disable=not progress) as bar:
-            for pairs in _edge_blocks(rng, labels, num_classes, num_edges):
+            for pairs in _edge_blocks(rng, members, num_classes, num_edges):
                 file.write("".join(map("%d,%d\n".__mod__, map(tuple, pairs.tolist()))))
                 bar.update(len(pairs))
     means = rng.standard_normal((num_classes, dim))
@@ -193,3 +174,6 @@ def write_demo(
         np.save(path, np.sort(nodes))
     by_name = dict(zip(_SPLITS, splits, strict=True))
     return {"edges": edges, "features": features, "labels": of_labels, "splits": by_name}
+
+
+DEMO = Command("demo", _add_demo_options, _demo)

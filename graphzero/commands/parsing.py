@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import math
+import inspect
 import signal
 import sys
+import textwrap
+import threading
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import partial
-from types import ModuleType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.graph.graph import Graph
@@ -22,9 +23,12 @@ from graphzero.sampling.presample import Presample
 from graphzero.store.format import DTYPES, dtype_name
 from graphzero.units import format_bytes, print_lines, printable
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_Options = TypeVar("_Options", bound="DataclassInstance")
 OptionGroup = argparse.ArgumentParser | argparse._ArgumentGroup
 
-_CLEANING_SECONDS = 15.0  # longer than the removal of a memory group is tried
 _STORED = {
     "in": "in-neighbours sampled",
     "out": "out-neighbours sampled",
@@ -32,29 +36,23 @@ _STORED = {
 }
 
 
-def _require_first(action: argparse.Action, args: Namespace) -> None:
-    """Refuses an option that a command line has twice: the last would hold without a word."""
-    names = vars(args).setdefault("single_options", set())
-    if action.option_strings and action.dest in names:
-        raise argparse.ArgumentError(action, "is given twice: leave one of them out")
-    names.add(action.dest)
+@dataclass(frozen=True)
+class Command:
+    """A sub-command.
 
+    Attributes
+    ----------
+    name : str
+    add_options : callable
+        Adds its options to its parser.
+    run : callable
+        Gets the parsed command line; returns an exit code, or None for 0. Its docstring is the help
+        of the command: a paragraph, and examples.
+    """
 
-class _Single(argparse.Action):
-    """Stores the only value of an option."""
-
-    def __call__(self, parser: object, args: Namespace, value: object, name: object = "") -> None:
-        _require_first(self, args)
-        setattr(args, self.dest, value)
-
-
-class Switch(argparse.BooleanOptionalAction):
-    """The only ``--name`` or ``--no-name``."""
-
-    def __call__(self, parser: Any, args: Namespace, value: Any, name: str | None = None) -> None:
-        """Stores whether it is the first."""
-        _require_first(self, args)
-        super().__call__(parser, args, value, name)
+    name: str
+    add_options: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[Namespace], int | None]
 
 
 class NamedValues(argparse.Action):
@@ -70,12 +68,7 @@ class NamedValues(argparse.Action):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that takes an option once, unless its action collects values."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for name in (None, "store"):
-            self.register("action", name, _Single)
+    """A parser whose messages change no terminal."""
 
     def error(self, message: str) -> NoReturn:
         """Ends the program with exit code 2."""
@@ -99,21 +92,20 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescription
         return super()._get_help_string(action)
 
 
-def add_command(
-    commands: argparse._SubParsersAction[Parser], name: str, module: ModuleType
-) -> None:
-    """Adds the command of a module: its help with examples, and its options."""
+def add_command(commands: argparse._SubParsersAction[Parser], command: Command) -> None:
+    """Adds a command with its help, examples and options."""
+    explanation, _, examples = (inspect.getdoc(command.run) or "").partition("\n\n")
     parser = commands.add_parser(
-        name,
-        help=module.HELP,
-        description=module.HELP[0].upper() + module.HELP[1:] + ".",
-        epilog="examples:\n" + module.EXAMPLES,
+        command.name,
+        help=explanation[:1].lower() + explanation[1:].rstrip("."),
+        description=explanation,
+        epilog="examples:\n" + textwrap.indent(examples, "  "),
         formatter_class=_Formatter,
     )
     # No default: else a flag before the command would be reset here.
     add_flags(parser, default=argparse.SUPPRESS)
-    parser.set_defaults(run=module.run)
-    module.add_options(parser)
+    parser.set_defaults(run=command.run)
+    command.add_options(parser)
 
 
 def add_option(to: OptionGroup, words: str, help: str, **options: Any) -> None:
@@ -197,12 +189,13 @@ def add_batch_options(group: OptionGroup) -> None:
 
 
 def add_prefetch_options(to: OptionGroup, resident: str, memory_limit: str) -> None:
-    """Adds the options of `chosen_prefetch`; two of them with the help that the command has."""
+    """Adds the options of a `Prefetch`; two of them with the help that the command has."""
     add_option(
         to,
         "--prefetch STRATEGY",
         "how rows are read (default: auto); graphzero.Prefetch has further options in Python",
         choices=("auto", *STRATEGIES),
+        dest="strategy",
     )
     text = f"mini-batches that are read ahead (default: {Prefetch().lookahead})"
     add_option(to, "--lookahead N", text)
@@ -212,29 +205,18 @@ def add_prefetch_options(to: OptionGroup, resident: str, memory_limit: str) -> N
     add_option(to, "--memory-limit SIZE", memory_limit)
 
 
-def chosen_prefetch(args: Namespace) -> Prefetch | None:
-    """The options of `add_prefetch_options`; None if the command line has none of them."""
-    options = {
-        "strategy": args.prefetch,
-        "lookahead": args.lookahead,
-        "group": args.group,
-        "resident": args.resident,
-        "memory_limit": args.memory_limit,
-    }
-    chosen = {name: value for name, value in options.items() if value is not None}
-    return Prefetch(**chosen) if chosen else None
+def options_as(kind: type[_Options], args: Namespace) -> _Options | None:
+    """What the command line says of the fields of a dataclass; None if it says nothing."""
+    values = {field.name: getattr(args, field.name, None) for field in fields(kind)}
+    chosen = {name: value for name, value in values.items() if value is not None}
+    return kind(**chosen) if chosen else None
 
 
 def order_options(args: Namespace) -> dict[str, Any]:
     """The values of the options of `add_order_options`, but ``neighbors``."""
-    counting = {
-        field.name: getattr(args, field.name)
-        for field in fields(Presample)
-        if getattr(args, field.name) is not None
-    }
     return {
         "order": args.order,
-        "presample": Presample(**counting) if counting else None,
+        "presample": options_as(Presample, args),
         "memory_limit": args.memory_limit,
         "progress": shows_progress(args),
     }
@@ -249,7 +231,7 @@ def describe_direction(graph: Graph | Dataset) -> str:
     return f"directed, {_STORED[graph.stored_neighbors]}"
 
 
-def print_built(path: str, lines: Iterable[str], started: float, *, order: str = "") -> None:
+def print_built(args: Namespace, path: str, lines: Iterable[str] = (), *, order: str = "") -> None:
     """Prints a summary of a dataset that was written, and the closing lines of its build."""
     with open_dataset(path) as ds:
         nodes, edges = f"{ds.num_nodes:,} nodes", f"{ds.num_edges:,} edges"
@@ -258,7 +240,7 @@ def print_built(path: str, lines: Iterable[str], started: float, *, order: str =
         else:
             edges = f"{edges} ({ds.graph.num_input_edges:,} in the edge list)"
         size = format_bytes(sum(mapping.size for mapping in ds.mappings))
-        direction, seconds = describe_direction(ds), time.perf_counter() - started
+        direction, seconds = describe_direction(ds), time.perf_counter() - args.started
     built = f"{path}: {nodes}{order}, {edges}, {direction}, {size}, in {seconds:.1f} s"
     print_lines(built, *lines)
 
@@ -285,19 +267,36 @@ def handling_signals(names: Iterable[str], handle: Callable[..., None]) -> Itera
 def ended_by_signals() -> Iterator[None]:
     """Ctrl-C and other requests to end leave no process and no memory group behind.
 
-    Nor do further ones, which would interrupt the cleaning up. Each is a `KeyboardInterrupt`.
+    The first is a `KeyboardInterrupt`. Further ones would interrupt the cleaning up.
     """
-    last_signal = -math.inf
+    names = ("SIGINT", "SIGTERM", "SIGHUP")
 
     def interrupt(*_: object) -> None:
-        nonlocal last_signal
-        now = time.monotonic()
-        if now - last_signal > _CLEANING_SECONDS:
-            last_signal = now
+        for name in names:
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    with handling_signals(names, interrupt):
+        yield
+
+
+@contextmanager
+def deferred_interrupts() -> Iterator[Callable[[], None]]:
+    """Ctrl-C waits until the function is called; pressed again before that, it ends at once."""
+    pressed = threading.Event()
+
+    def press(*_: object) -> None:
+        if pressed.is_set():
+            raise KeyboardInterrupt
+        pressed.set()
+
+    def check() -> None:
+        if pressed.is_set():
+            pressed.clear()
             raise KeyboardInterrupt
 
-    with handling_signals(("SIGINT", "SIGTERM", "SIGHUP"), interrupt):
-        yield
+    with handling_signals(("SIGINT",), press):
+        yield check
 
 
 def parse_fanouts(text: str) -> list[int]:

@@ -8,29 +8,19 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
-from types import FrameType
 
-from graphzero.commands.parsing import add_option, handling_signals
+from graphzero.commands.parsing import Command, add_option, handling_signals
 from graphzero.store.outputs import Output
 from graphzero.units import print_lines
 
-HELP = "run a command and say where its memory and time went"
-EXAMPLES = """\
-  graphzero report -- python train.py --epochs 3
-  graphzero report --html report.html --json report.json -- graphzero train data/
-  graphzero report report.json --html report.html
-"""
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
-_Start = Callable[[Sequence[str], Mapping[str, str]], subprocess.Popen[bytes]]
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds its options."""
+def _add_report_options(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "graphzero report [options] -- COMMAND ...\n"
         "       graphzero report RECORDING.json [--html FILE]"
@@ -51,13 +41,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(parser=parser)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Records a command, and prints the summary on stderr; or prints that of a recording."""
+def _report(args: argparse.Namespace) -> int | None:
+    """Run a command and say where its memory and time went.
+
+    graphzero report -- python train.py --epochs 3
+    graphzero report --html report.html --json report.json -- graphzero train data/
+    graphzero report report.json --html report.html
+    """
     first = next(iter(args.target), "")
     if first == "--":
         del args.target[0]
     elif first.endswith(".json") and not os.access(first, os.X_OK):  # else it is a program
-        return _show(args)
+        _show(args)
+        return None
     if not args.target:
         args.parser.error("give a command to run after '--'")
     return _run_command(args)
@@ -78,22 +74,23 @@ def _run_command(args: argparse.Namespace) -> int:
 
     monitor.check_interval(args.interval)  # all of it before anything is run
     outputs, files = _checked_outputs(args), monitor.observed_files(args.dataset)
-    with _passing_signals_on() as start, tempfile.TemporaryDirectory(prefix="graphzero-") as folder:
+    with tempfile.TemporaryDirectory(prefix="graphzero-") as folder:
         prefix = os.path.join(folder, "batches")
         try:
-            child = start(args.target, {**os.environ, "GRAPHZERO_STATS": prefix})
+            child = subprocess.Popen(args.target, env={**os.environ, "GRAPHZERO_STATS": prefix})
         except OSError as error:
             is_missing = isinstance(error, FileNotFoundError)
             reason = "there is no such program" if is_missing else error.strerror or str(error)
             print_lines(f"graphzero: {args.target[0]}: {reason}", file=sys.stderr)
             return _NOT_FOUND if is_missing else _NOT_EXECUTABLE
-        try:
-            batches = monitor.Batches(prefix)
-            recorder = monitor.Recorder(child.pid, files, batches, args.interval)
-            recorder.begin()
-            recorder.run(lambda seconds: _wait_for(child, seconds))
-        finally:
-            code = child.wait()  # whatever has become of the recording
+        with _passing_signals_on(child):
+            try:
+                batches = monitor.Batches(prefix)
+                recorder = monitor.Recorder(child.pid, files, batches, args.interval)
+                recorder.begin()
+                recorder.run(lambda seconds: _wait_for(child, seconds))
+            finally:
+                code = child.wait()  # whatever has become of the recording
         code = 128 - code if code < 0 else code  # of a signal
         recording = replace(recorder.recording(is_last=True), exit_code=code)
     try:
@@ -111,32 +108,18 @@ def _wait_for(child: subprocess.Popen[bytes], seconds: float) -> bool:
     return child.returncode is not None
 
 
-@contextmanager
-def _passing_signals_on() -> Iterator[_Start]:
-    """A function that starts a command, to which signals are passed on: this process reports.
+def _passing_signals_on(child: subprocess.Popen[bytes]) -> AbstractContextManager[None]:
+    """Passes signals on to a command: this process reports.
 
     Ctrl-C on a terminal sends SIGINT to the command as well as to this process: it is passed on
     only if it came from elsewhere.
     """
-    children: list[subprocess.Popen[bytes]] = []
-    early: list[int] = []
 
-    def start(command: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        children.append(subprocess.Popen(command, env=env))
-        for number in early:
-            children[0].send_signal(number)
-        return children[0]
+    def pass_on(number: int, _: object) -> None:
+        if number != signal.SIGINT or not _has_keyboard():
+            child.send_signal(number)
 
-    def pass_on(number: int, _: FrameType | None) -> None:
-        if number == signal.SIGINT and _has_keyboard():
-            return
-        if children:
-            children[0].send_signal(number)
-        else:
-            early.append(number)
-
-    with handling_signals(_SIGNALS, pass_on):
-        yield start
+    return handling_signals(_SIGNALS, pass_on)
 
 
 def _has_keyboard() -> bool:
@@ -146,7 +129,7 @@ def _has_keyboard() -> bool:
     return False
 
 
-def _show(args: argparse.Namespace) -> int:
+def _show(args: argparse.Namespace) -> None:
     from graphzero.report.monitor import write_reports
     from graphzero.report.recording import read_recording
     from graphzero.report.summary import summarize
@@ -158,4 +141,6 @@ def _show(args: argparse.Namespace) -> int:
     outputs, recording = _checked_outputs(args), read_recording(path)
     write_reports(outputs, recording)
     print_lines(*str(summarize(recording)).split("\n"))
-    return 0
+
+
+REPORT = Command("report", _add_report_options, _report)

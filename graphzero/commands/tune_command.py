@@ -9,7 +9,13 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from graphzero.commands.parsing import add_batch_options, add_option, ended_by_signals
+from graphzero.commands.parsing import (
+    Command,
+    add_batch_options,
+    add_option,
+    ended_by_signals,
+    options_as,
+)
 from graphzero.graph.dataset import open_dataset
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset, replaced_file
 from graphzero.units import format_bytes, parse_size, print_lines
@@ -17,19 +23,8 @@ from graphzero.units import format_bytes, parse_size, print_lines
 if TYPE_CHECKING:
     from graphzero.report.tune import Tuned
 
-HELP = (
-    "find the prefetch options that load a dataset's mini-batches fastest on this machine, by "
-    "short trials, and print them for loaders and for graphzero train"
-)
-EXAMPLES = """\
-  graphzero tune data/ --memory-limit 2GB
-  graphzero tune data/ --fanouts 15,10,5 --batch-size 1024 --csv trials.csv
-  graphzero tune data/ --memory-limit 2GB --step-ms 20 --budget 120
-"""
 
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds its options."""
+def _add_tune_options(parser: argparse.ArgumentParser) -> None:
     add = partial(add_option, parser)
     add("dir", "a dataset folder")
     add(
@@ -47,7 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "split, else all)",
     )
     add("--gather NAME,NAME", "attributes that mini-batches have (default: all)")
-    add("--threads N", "sampling threads (default: all processors)")
+    add("--threads N", "sampling threads (default: all processors)", dest="num_threads")
     add(
         "--step-ms X",
         "sleep so many milliseconds for each mini-batch, in place of a model on a GPU; 0 compares "
@@ -62,29 +57,27 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=300.0,
     )
     add("--trials N", "trials of each setting, at least 3", default=3)
-    add = partial(add_option, parser.add_argument_group("output files"))
-    add("--csv FILE", "write a row for each trial")
+    add_option(parser, "--csv FILE", "write a row for each trial")
     add_option(parser, "--json", "print the result as JSON")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Measures, and prints a table and the choice."""
+def _tune(args: argparse.Namespace) -> None:
+    """Find the prefetch options that load a dataset's mini-batches fastest on this machine, by
+    short trials, and print them for loaders and for graphzero train.
+
+    graphzero tune data/ --memory-limit 2GB
+    graphzero tune data/ --fanouts 15,10,5 --batch-size 1024 --csv trials.csv
+    graphzero tune data/ --memory-limit 2GB --step-ms 20 --budget 120
+    """
     from graphzero.report.tune import Workload, csv_rows, csv_text, tune
 
     outputs = [] if args.csv is None else [Output("--csv", args.csv)]
     with open_dataset(args.dir) as ds:
         check_outputs(outputs, files_of_dataset(ds.paths))
         has_train = any("train" in store.splits for store in ds.nodes.values())
-    work = Workload(
-        args.dir,
-        args.fanouts,
-        args.batch_size,
-        split=args.split or ("train" if has_train else "all"),
-        node_type=args.node_type,
-        gather=args.gather,
-        num_threads=args.threads,
-        step_ms=args.step_ms,
-    )
+    args.folder, args.split = args.dir, args.split or ("train" if has_train else "all")
+    work = options_as(Workload, args)
+    assert work is not None
     with ended_by_signals():
         tuned = tune(
             work,
@@ -98,9 +91,8 @@ def run(args: argparse.Namespace) -> int:
             file.write(csv_text(csv_rows(tuned.trials)).encode())
     if args.json:
         print(json.dumps(tuned.content(), indent=2))
-        return 0
-    print_lines(*_lines_of_choice(tuned))
-    return 0
+    else:
+        print_lines(*_lines_of_choice(tuned))
 
 
 def _lines_of_choice(tuned: Tuned) -> Iterator[str]:
@@ -123,3 +115,6 @@ def _lines_of_choice(tuned: Tuned) -> Iterator[str]:
         )
     yield f"chosen, with {tuned.seconds[tuned.chosen]:.4f} s a mini-batch:"
     yield as_argument(tuned.chosen)
+
+
+TUNE = Command("tune", _add_tune_options, _tune)

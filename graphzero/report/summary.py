@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from graphzero.loader.stats import BatchTotals
 from graphzero.report.recording import FORMAT, VERSION, FileReading, Reading, Recording
-from graphzero.report.verdict import Verdict, Workforce, find_verdict, seconds_text
+from graphzero.report.verdict import Verdict, find_verdict, seconds_text
 from graphzero.store.atomic import write_atomically
 from graphzero.units import format_bytes, html_table, printable
 
@@ -131,7 +131,8 @@ def summarize(recording: Recording) -> Summary:
         epochs=dict(recording.epochs),
         verdict=find_verdict(
             batches,
-            _workforce(recording),
+            workers=_most_of(recording, "num_workers"),
+            threads=_most_of(recording, "num_threads"),
             dataset=dataset,
             room=_least(map(_room, readings)),
             major_faults=major_faults,
@@ -206,14 +207,10 @@ def _most(values: Iterable[int | None]) -> int | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _workforce(recording: Recording) -> Workforce:
-    """As the options of the iterations say; of several iterations, the most."""
-
-    def most(name: str) -> int | None:
-        counts = recording.options.get(name, "").split(" | ")
-        return _most(int(count) for count in counts if count.isdecimal())
-
-    return Workforce(workers=most("num_workers"), threads=most("num_threads"))
+def _most_of(recording: Recording, name: str) -> int | None:
+    """The most that an option of the iterations was."""
+    counts = recording.options.get(name, "").split(" | ")
+    return _most(int(count) for count in counts if count.isdecimal())
 
 
 def write_recording(path: str | os.PathLike[str], recording: Recording) -> None:

@@ -92,27 +92,6 @@ _ESTIMATED = (
 
 
 @dataclass(frozen=True)
-class Workforce:
-    """How many processes and threads prepare mini-batches; None where this is unknown.
-
-    Attributes
-    ----------
-    workers : int or None
-        DataLoader workers; 0 if the training process prepares them itself.
-    threads : int or None
-        That sample, in each of these processes.
-    """
-
-    workers: int | None = None
-    threads: int | None = None
-
-    @property
-    def processes(self) -> int:
-        """That work side by side."""
-        return max(1, self.workers or 1)
-
-
-@dataclass(frozen=True)
 class Verdict:
     """What a run was bound by.
 
@@ -158,10 +137,11 @@ class _Work:
 
 def find_verdict(
     totals: BatchTotals,
-    workforce: Workforce | None = None,
+    *,
+    workers: int | None = None,
+    threads: int | None = None,
     dataset: int | None = None,
     room: int | None = None,
-    *,
     major_faults: int | None = None,
     recorded: float | None = None,
 ) -> Verdict:
@@ -176,8 +156,10 @@ def find_verdict(
     ----------
     totals : BatchTotals
         Of the run.
-    workforce : Workforce, optional
-        Who prepared the mini-batches. What is unknown counts as one process, or one thread.
+    workers : int, optional
+        DataLoader workers that prepared the mini-batches; 0 if the training process did.
+    threads : int, optional
+        That sampled, in each of these processes. What is unknown counts as one.
     dataset, room : int, optional
         Bytes of the dataset's files, and the least memory that these could have had. If it is
         enough for all of them, the knob does not ask for more.
@@ -190,14 +172,14 @@ def find_verdict(
     """
     looped = totals.stall + totals.training
     stalled = totals.stall / looped if totals.steps > 0 and looped > 0 else None
-    workforce = workforce or Workforce()
-    work = _work(totals, workforce, major_faults or 0)
+    processes = max(1, workers or 1)
+    work = _work(totals, processes, max(1, threads or 1), major_faults or 0)
     if dataset is not None and room is not None and dataset <= room:
         work = replace(work, memory=_FITS.format(format_bytes(dataset), format_bytes(room)))
     if stalled is None:
         sentence = "graphzero prepared no mini-batch while the run was observed."
         return Verdict("unknown", None, f"What the run was bound by is unknown: {sentence}", "")
-    verdict = _of_loops(totals, stalled, work, workforce)
+    verdict = _of_loops(totals, stalled, work, workers)
     if recorded is None or looped >= _LOOPED * recorded:
         return verdict
     outside = (
@@ -207,10 +189,10 @@ def find_verdict(
     return replace(verdict, sentence=f"{verdict.sentence} {outside}")
 
 
-def _of_loops(totals: BatchTotals, stalled: float, work: _Work, workforce: Workforce) -> Verdict:
+def _of_loops(totals: BatchTotals, stalled: float, work: _Work, workers: int | None) -> Verdict:
     """From how long the loop waited, as far as it is known."""
     stall, waited = totals.stall / totals.steps, totals.ready / max(1, totals.batches)
-    prepared = work.total * workforce.processes
+    prepared = work.total * max(1, workers or 1)
     if stalled < _STALLS or (work.total > 0 and stalled < _STALLS_AT_FIRST and waited >= prepared):
         return _model(stalled)
     if work.total == 0:
@@ -218,7 +200,7 @@ def _of_loops(totals: BatchTotals, stalled: float, work: _Work, workforce: Workf
         sentence += "graphzero prepared no mini-batch while the run was observed."
         return Verdict("unknown", stalled, sentence, "")
     if work.total < _EXPLAINS * stall or waited >= _WAITED * prepared:
-        return _delivery(stalled, stall, prepared, waited, workforce)
+        return _delivery(stalled, stall, prepared, waited, workers)
     return _by_stage(work, stalled, f"the training loop waited {stalled:.0%} of its time, and ")
 
 
@@ -234,12 +216,11 @@ def _model(stalled: float) -> Verdict:
     return Verdict("model", stalled, sentence, _FASTER_STEP)
 
 
-def _work(totals: BatchTotals, workforce: Workforce, major_faults: int) -> _Work:
+def _work(totals: BatchTotals, processes: int, threads: int, major_faults: int) -> _Work:
     unseen = max(0.0, major_faults * _FAULT_SECONDS - totals.disk)
     of_rows = min(unseen, totals.gathering)  # rows are most of the data
     of_topology = min(unseen - of_rows, totals.sampling)
-    batches, processes = max(1, totals.batches), workforce.processes
-    samplers = processes * max(1, workforce.threads or 1)
+    batches, samplers = max(1, totals.batches), processes * threads
     disk = (totals.disk + of_rows) / processes + of_topology / samplers
     return _Work(
         sampling=(totals.sampling - of_topology) / samplers / batches,
@@ -251,7 +232,7 @@ def _work(totals: BatchTotals, workforce: Workforce, major_faults: int) -> _Work
 
 
 def _delivery(
-    stalled: float, stall: float, prepared: float, waited: float, workforce: Workforce
+    stalled: float, stall: float, prepared: float, waited: float, workers: int | None
 ) -> Verdict:
     """The loop waits, and finished mini-batches, too."""
     sentence = (
@@ -259,7 +240,7 @@ def _delivery(
         f"time, {seconds_text(stall)} for each one, although preparing one took "
         f"{seconds_text(prepared)} and it then waited {seconds_text(waited)} to be taken."
     )
-    knob = _DELIVERY if workforce.workers != 0 else _BESIDE
+    knob = _DELIVERY if workers != 0 else _BESIDE
     return Verdict("delivery", stalled, sentence, knob)
 
 

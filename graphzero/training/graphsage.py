@@ -21,24 +21,21 @@ def device_of(name: str) -> torch.device:
         raise ValueError(f"device {name!r} cannot be used: {reason}") from None
 
 
-class MeanOfNeighbors(nn.Module):
-    """Mean of the neighbours' vectors for each of the first nodes; zero for a node without any."""
+def mean_of_neighbors(x: Tensor, edge_index: Tensor, num_targets: int) -> Tensor:
+    """Mean of the neighbours' vectors for each of the first nodes; zero for a node without any.
 
-    def forward(self, x: Tensor, edge_index: Tensor, num_targets: int) -> Tensor:
-        """The means, (num_targets, dim).
-
-        Parameters
-        ----------
-        x : (num_nodes, dim) floating
-        edge_index : (2, num_edges) int64
-            Sources in ``edge_index[0]``; targets in ``edge_index[1]``, ascending and below
-            `num_targets`, as the sampler returns them.
-        num_targets : int
-        """
-        source, target = edge_index
-        starts = torch.searchsorted(target, torch.arange(num_targets, device=target.device))
-        # index_add_ would need the (num_edges, dim) matrix of messages in memory.
-        return F.embedding_bag(source, x, starts, mode="mean")
+    Parameters
+    ----------
+    x : (num_nodes, dim) floating
+    edge_index : (2, num_edges) int64
+        Sources in ``edge_index[0]``; targets in ``edge_index[1]``, ascending and below
+        `num_targets`, as the sampler returns them.
+    num_targets : int
+    """
+    source, target = edge_index
+    starts = torch.searchsorted(target, torch.arange(num_targets, device=target.device))
+    # index_add_ would need the (num_edges, dim) matrix of messages in memory.
+    return F.embedding_bag(source, x, starts, mode="mean")
 
 
 class SageLayer(nn.Module):
@@ -47,13 +44,12 @@ class SageLayer(nn.Module):
     def __init__(self, in_dim: int, out_dim: int, dropout: float) -> None:
         super().__init__()
         self.dropout = nn.Dropout(dropout)
-        self.mean = MeanOfNeighbors()
         self.lin_self = nn.Linear(in_dim, out_dim)
         self.lin_neigh = nn.Linear(in_dim, out_dim, bias=False)
 
     def forward(self, x: Tensor, edge_index: Tensor, num_targets: int) -> Tensor:
         """Outputs of the first nodes, (num_targets, out_dim)."""
-        neighbors = self.mean(x, edge_index, num_targets)
+        neighbors = mean_of_neighbors(x, edge_index, num_targets)
         # Dropout comes after the mean: drawing for every source would take longer than the rest.
         of_nodes: Tensor = self.lin_self(self.dropout(x[:num_targets]))
         of_neighbors: Tensor = self.lin_neigh(self.dropout(neighbors))

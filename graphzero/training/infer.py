@@ -2,7 +2,7 @@
 
 Each layer reads the rows of the one before from a file, and writes its own to another, in the order
 in which nodes are stored. Mini-batches have as many nodes as fit in memory with all their edges; a
-node with more edges than that is computed from pieces of its list.
+node with more edges than that is alone in its mini-batch.
 """
 
 from __future__ import annotations
@@ -27,22 +27,21 @@ from graphzero.graph.features import FeatureStore
 from graphzero.graph.user_input import IdArray
 from graphzero.io.prefetch import Prefetch
 from graphzero.loader.arguments import Batching
-from graphzero.loader.mini_batch import Collate, MiniBatch, SampledBatch, TypedMiniBatch
+from graphzero.loader.mini_batch import Collate, SampledBatch
 from graphzero.loader.ranks import Ranks
 from graphzero.loader.states import WorkerProgress
 from graphzero.sampling.order import Share
-from graphzero.sampling.sampler import NeighborSampler, TypedSubgraph
+from graphzero.sampling.sampler import NeighborSampler
 from graphzero.store.atomic import replace_file, sync_folder
+from graphzero.store.free_memory import available_memory
 from graphzero.store.manifest import NODES
 from graphzero.store.outputs import Output, check_outputs, files_of_dataset
 from graphzero.training.layer_files import Folder, RowsFile, RowsState, working_folder
 from graphzero.training.layers import (
     DEGREE,
     Layer,
-    Pieces,
     evaluating,
     layers_of,
-    norm_over_nodes,
     rows_of,
 )
 from graphzero.training.node_ranges import (
@@ -50,8 +49,6 @@ from graphzero.training.node_ranges import (
     NodeRange,
     RangeDataset,
     node_ranges,
-    parts_of_lists,
-    subgraph_of,
 )
 from graphzero.units import format_bytes, parse_size
 
@@ -59,6 +56,7 @@ _BATCH_BYTES = 512 << 20  # of rows that are in memory at the same time, without
 _SHARE = 4  # a fourth of the limit is for rows of mini-batches, the rest for what is kept of files
 _LEAST_LIMIT = 64 << 20
 _COPIES = 8  # of the rows of a batch: in batches under way, as messages, as results
+_COPIES_ALONE = 4  # of those of a batch that is larger than others
 _EDGE_BYTES = 200  # of an edge besides: ids, positions, what sampling needs
 _CHECKED, _CHECKED_EDGES, _SOURCES_FANOUT, _TOLERANCE = 16, 10_000, 10, 1e-3
 
@@ -123,9 +121,8 @@ def infer(
     ValueError
         If a layer depends on more than the neighbours of a node, such as by a norm over all nodes
         of the graph, or is random; if a whole model is given attributes of edges; if a node has
-        more neighbours than fit in memory, and the layer cannot be computed in pieces; if the
-        dataset has no in-neighbours, or was edited in place; if an interrupted inference was
-        another one.
+        more neighbours than fit in memory; if the dataset has no in-neighbours, or was edited in
+        place; if an interrupted inference was another one.
     OSError
         With errno and path: no permission, no disk space, or another process writes to `out`.
     """
@@ -219,17 +216,12 @@ class _Inference:
         self, modules: Sequence[torch.nn.Module], gather: Sequence[str]
     ) -> dict[str, object]:
         """What the result is a function of, as far as it is known, in plain values."""
-        lists = [
-            edges.graph.fingerprint({*edges.graph.section_bytes} - {"node_rank"})
-            for edges in self.ds.edges.values()
-        ]
+        graphs = [edges.graph.identity for edges in self.ds.edges.values()]
+        owners = [*self.ds.nodes.values(), *self.ds.edges.values()]
         files = [
-            repr(store.identity)
-            for attributes in (
-                *(nodes.attributes for nodes in self.ds.nodes.values()),
-                *(edges.attributes for edges in self.ds.edges.values()),
-            )
-            for name, store in attributes.items()
+            store.identity
+            for owner in owners
+            for name, store in owner.attributes.items()
             if name in gather
         ]
         crc = 0
@@ -237,7 +229,7 @@ class _Inference:
             for tensor in module.state_dict().values():
                 crc = zlib.crc32(tensor.cpu().contiguous().view(-1).view(torch.uint8).numpy(), crc)
         return {
-            "graph": "-".join(lists),
+            "graph": f"{zlib.crc32(repr(graphs).encode()):08x}",
             "attributes": f"{zlib.crc32(repr(files).encode()):08x}",
             "model": f"{crc:08x}" if modules else "functions",
             "layers": len(self.layers),
@@ -366,6 +358,20 @@ class OneLayer:
         budget = _BATCH_BYTES if limit is None else limit // _SHARE
         return max(2, budget // (_COPIES * 4 * width + _EDGE_BYTES))
 
+    def _require_room(self, largest: NodeRange, width: int) -> None:
+        """Refuses a node that takes more memory than there is, although it is alone."""
+        limit = self._options.limit
+        room = available_memory() if limit is None else limit
+        need = largest.size * (_COPIES_ALONE * 4 * width + _EDGE_BYTES)
+        if need > room and largest.end - largest.begin == 1:
+            stored = np.array([largest.begin])
+            user_id = int(self._view.nodes[self._node_type].to_user(stored)[0])
+            raise ValueError(
+                f"node {user_id} has {largest.size - 1:,} neighbours, whose rows take "
+                f"{format_bytes(need)} in {self._name}, and there are {format_bytes(room)}: give a "
+                f"larger memory_limit, or narrower layers"
+            )
+
     def write(
         self, folder: Folder, name: str, advance: Callable[[int], object], compute: Compute
     ) -> bool:
@@ -373,9 +379,11 @@ class OneLayer:
         nodes = self._view.nodes[self._node_type]
         if nodes.num_nodes == 0:
             return False
-        self._most = self._fitting(max(self._width, self._options.widest, self._check()))
+        width = max(self._width, self._options.widest, self._check())
+        self._most = self._fitting(width)
         lists = [edges.graph for edges in self._edges]
         ranges = list(node_ranges(lists, nodes.num_nodes, self._most))
+        self._require_room(max(ranges, key=lambda nodes: nodes.size), width)
         file = folder.file(name, nodes)
         num_done = file.batches
         advance(0 if num_done == 0 else ranges[num_done - 1].end)
@@ -395,30 +403,18 @@ class OneLayer:
 
     def rows(self, ranges: Sequence[NodeRange]) -> Generator[Rows | None, None, None]:
         """The rows of each of some ranges of nodes; None if the layer has none for this type."""
-        batches = self._batches([nodes for nodes in ranges if nodes.size <= self._most])
+        batches = self._batches(ranges)
         with closing(batches.iterate(WorkerProgress(0, 0, 0, Share()))) as iterator:
-            for nodes in ranges:
-                if nodes.size <= self._most:
-                    rows = self._rows_of(next(iterator))
-                else:
-                    rows = self._row_of_hub(batches, nodes.begin)
+            for sampled in iterator:
+                rows = self._rows_of(sampled)
                 yield None if rows is None else rows.float().cpu().numpy()
 
     def _batches(self, ranges: Sequence[NodeRange]) -> RangeDataset:
         return RangeDataset(self._view, self._node_type, ranges, self._batching)
 
-    def _around(
-        self, batches: RangeDataset, seeds: IdArray, subgraph: TypedSubgraph
-    ) -> MiniBatch | TypedMiniBatch:
-        """The mini-batch of a subgraph around some seeds."""
-        sampled = SampledBatch(subgraph, seeds, input_type=self._node_type)
-        return self._collate(batches.with_rows(sampled, 1))
-
     def _rows_of(self, sampled: SampledBatch) -> torch.Tensor | None:
-        return self._apply(self._collate(sampled))
-
-    def _apply(self, batch: MiniBatch | TypedMiniBatch) -> torch.Tensor | None:
-        return rows_of(self._layer, batch.to(self._options.device), self._node_type, self._name)
+        batch = self._collate(sampled).to(self._options.device)
+        return rows_of(self._layer, batch, self._node_type, self._name)
 
     def _check(self) -> int:
         """The width of the rows, tried on some nodes; refuses what depends on more than neighbours.
@@ -441,7 +437,8 @@ class OneLayer:
         def rows_around(seeds: IdArray, *fanouts: int) -> torch.Tensor | None:
             sampler = NeighborSampler(self._view, fanouts, num_threads=1)
             subgraph = sampler.sample_stored({self._node_type: seeds}, epoch=0, batch=0)
-            rows = self._apply(self._around(batches, seeds, subgraph))
+            sampled = SampledBatch(subgraph, seeds, input_type=self._node_type)
+            rows = self._rows_of(batches.with_rows(sampled, 1))
             return None if rows is None else rows.float().reshape(len(seeds), -1)
 
         rows = rows_around(seeds, -1) if len(seeds) else None
@@ -454,26 +451,12 @@ class OneLayer:
         differences = [(a - b).abs().nan_to_num().max() for a, b in changes if a is not None]
         worst = float(max(differences, default=0))
         if worst > _TOLERANCE * max(_TOLERANCE, float(rows.abs().nan_to_num().max())):
-            norm = norm_over_nodes(lambda: rows_around(seeds, -1))
-            reason = f"by {norm}, which normalises over all nodes" if norm else "as GCNConv does"
             raise ValueError(
                 f"{self._name} gives a node other rows (by {worst:.2g}) when other nodes are in "
-                f"the batch, too: it depends on more than the neighbours of a node, {reason}, or "
-                f"dropout or batch norm is in training mode. Call model.eval(), give PyG's GCN as "
-                f"a whole model, and use norms of a node alone, such as LayerNorm(mode='node'); or "
-                f"compute model(data.x, data.edge_index) of the whole graph at once"
+                f"the batch, too: it depends on more than the neighbours of a node, as GCNConv and "
+                f"norms over all nodes do, or dropout or batch norm is in training mode. Call "
+                f"model.eval(), give PyG's GCN as a whole model, and use norms of a node alone, "
+                f"such as LayerNorm(mode='node'); or compute model(data.x, data.edge_index) of the "
+                f"whole graph at once"
             )
         return int(rows.shape[1])
-
-    def _row_of_hub(self, batches: RangeDataset, node: int) -> torch.Tensor | None:
-        """The row of a node with more neighbours than fit, from pieces of its lists."""
-        user_id = int(self._view.nodes[self._node_type].to_user(np.array([node]))[0])
-        edge_types = [edges.edge_type for edges in self._edges]
-        parts = parts_of_lists(self._view, edge_types, node, max(1, self._most - 1))
-        count = sum(part.end - part.begin for part in parts)
-        what = f"node {user_id} has {count:,} neighbours, of which {self._most:,} fit in memory"
-        pieces, row = Pieces(self._apply, what), None
-        for part in parts:
-            subgraph = subgraph_of(self._view, self._node_type, node, part)
-            row = pieces.run(self._around(batches, np.array([node]), subgraph))
-        return row

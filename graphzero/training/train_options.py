@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphzero.graph.user_input import as_fanouts, as_seed
+from graphzero.graph.user_input import as_fanouts
 from graphzero.io.prefetch import Prefetch
 from graphzero.units import as_count
 
@@ -68,15 +68,9 @@ class TrainOptions:
             object.__setattr__(self, "fanouts", tuple(as_fanouts(self.fanouts)))
         if self.fanouts == ():
             raise ValueError("fanouts must name at least one hop: the model has a layer for each")
-        if self.batch_size is not None:
-            as_count(self.batch_size, "batch_size")
         as_count(self.hidden, "hidden")
         as_count(self.epochs, "epochs")
-        as_count(self.workers, "workers", least=0)
-        as_seed(self.seed)
         if not 0 < self.lr < math.inf:
             raise ValueError(f"lr must be a positive number, not {self.lr}")
-        if not 0 <= self.weight_decay < math.inf:
-            raise ValueError(f"weight_decay must be a number from 0, not {self.weight_decay}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be from 0 to below 1, not {self.dropout}")

@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,12 +23,11 @@ from graphzero.loader.mini_batch import Collate, MiniBatch, SampledBatch
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.stats import watch
 from graphzero.packs.packing import PackedDataset
-from graphzero.report.readings import memory_report
+from graphzero.report.readings import MemoryReport, memory_report
 from graphzero.store.format import dtype_name
 from graphzero.store.free_memory import available_memory
 from graphzero.training.graphsage import GraphSAGE, device_of
 from graphzero.training.train_options import TrainOptions
-from graphzero.training.train_report import EpochReport, SplitReport, TrainReport
 from graphzero.units import format_bytes
 
 SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "test": "test"}
@@ -40,6 +38,100 @@ _BATCH_SIZE = 1024
 # A model may have some classes that no label names, but not mostly such classes.
 _MOST_SPARSE_CLASSES = 10_000
 _MOST_CLASSES_PER_LABEL = 10
+
+
+# --- what is reported
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """One epoch of training.
+
+    Attributes
+    ----------
+    epoch : int
+        Counted from 1.
+    loss, train_accuracy : float
+        Mean cross-entropy and accuracy over the training seeds, measured with dropout while the
+        weights were changing.
+    val_accuracy : float or None
+        Accuracy on the validation split after the epoch; None without such a split.
+    seconds : float
+        Duration of the training, without the validation.
+    batches : int
+    batches_per_second : float
+    loading : float
+        Seconds for which the training loop waited for batches.
+    waited : float
+        Seconds for which batches waited for their pages to be read; with DataLoader workers, the
+        sum over the workers.
+    io : str
+        How the feature rows of the last batch were read, and why.
+    """
+
+    epoch: int
+    loss: float
+    train_accuracy: float
+    val_accuracy: float | None
+    seconds: float
+    batches: int
+    batches_per_second: float
+    loading: float
+    waited: float
+    io: str = ""
+
+
+@dataclass(frozen=True)
+class SplitReport:
+    """How well a model predicts the labels of one split.
+
+    Attributes
+    ----------
+    num_nodes : int
+        Labelled nodes of the split.
+    accuracy : float
+    majority : float
+        Accuracy of a model that always predicts the most frequent class of the split.
+    loss : float
+        Mean cross-entropy.
+    """
+
+    num_nodes: int
+    accuracy: float
+    majority: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class TrainReport:
+    """A whole training.
+
+    Attributes
+    ----------
+    epochs : tuple of EpochReport
+        The epochs that ran to their end.
+    best_epoch : int
+        The epoch whose weights are evaluated. With a validation split it is the epoch with the
+        highest validation accuracy and, among equal ones, the lowest validation loss; without one
+        it is the last epoch.
+    splits : dict of str to SplitReport
+        By name: those of train, val and test that the dataset has.
+    num_classes, num_parameters : int
+    device : str
+    memory : MemoryReport
+        At the end of the training, DataLoader workers included.
+    interrupted : bool
+        Whether Ctrl-C ended the training.
+    """
+
+    epochs: tuple[EpochReport, ...]
+    best_epoch: int
+    splits: dict[str, SplitReport]
+    num_classes: int
+    num_parameters: int
+    device: str
+    memory: MemoryReport
+    interrupted: bool = False
 
 
 # --- which nodes can be trained on, and how many classes there are
@@ -117,59 +209,8 @@ def _check_memory(model_on_meta: GraphSAGE, num_classes: int, hidden: int) -> No
         )
 
 
-# --- Ctrl-C, which is honoured between two batches, and only by the main process
-
-
-class Interrupts:
-    """Requests to stop, by SIGINT.
-
-    A request is honoured where `check` is called. If another one comes first, perhaps because
-    a batch takes long, that one is honoured at once.
-    """
-
-    pending = False
-
-    def check(self) -> None:
-        """Raises `KeyboardInterrupt` if one is requested."""
-        if self.pending:
-            self.pending = False
-            raise KeyboardInterrupt
-
-    def _request(self, signum: int, frame: FrameType | None) -> None:
-        self.check()
-        self.pending = True
-
-    @contextmanager
-    def deferred(self) -> Iterator[None]:
-        """Takes the place of Python's own SIGINT handler; any other handler stays."""
-        installed = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        try:
-            if installed:
-                signal.signal(signal.SIGINT, self._request)
-        except ValueError:  # not in the main thread, where no signal arrives
-            installed = False
-        try:
-            yield
-        finally:
-            if installed:
-                signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def start(loader: DataLoader[SampledBatch]) -> Iterator[MiniBatch]:
-    """Begins a pass over a loader; its workers do not get SIGINT while they start.
-
-    A terminal sends SIGINT to the workers as well. It would end them, with a traceback each, before
-    they deliver the batch that the training waits for.
-    """
-    earlier = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # workers inherit the mask
-    try:
-        return iter(watch(loader))
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
-
-
 def ignore_interrupts(worker: int) -> None:
-    """The ``worker_init_fn``: for workers that a server forks, which inherit its signal mask."""
+    """The ``worker_init_fn``: a terminal sends SIGINT to workers as well, which would print it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -193,30 +234,12 @@ def forward_seeds(model: GraphSAGE, batch: MiniBatch) -> tuple[Tensor, Tensor]:
     return scores, batch.y[: batch.batch_size].reshape(-1).long()
 
 
-@dataclass(frozen=True)
-class _Weights:
-    """The weights after an epoch, on the CPU, and how well they did on the validation split."""
+class _Weights(NamedTuple):
+    """The weights after an epoch, on the CPU."""
 
     epoch: int
+    quality: tuple[float, float]  # the larger, the better
     state_dict: dict[str, Tensor]
-    validation: SplitReport | None
-
-    def are_worse_than(self, validation: SplitReport | None) -> bool:
-        """Whether later weights are better; without a validation split they always are."""
-        if self.validation is None or validation is None:
-            return True
-        if validation.accuracy != self.validation.accuracy:
-            return validation.accuracy > self.validation.accuracy
-        return validation.loss < self.validation.loss
-
-
-@dataclass(frozen=True)
-class _Epochs:
-    """The epochs that ran to their end, and the best weights."""
-
-    reports: list[EpochReport]
-    best: _Weights
-    is_interrupted: bool
 
 
 class Trainer:
@@ -229,7 +252,8 @@ class Trainer:
         Labelled nodes; with "train", and perhaps "val".
     options : TrainOptions
     device : torch.device
-    interrupts : Interrupts
+    check : callable
+        Called between two batches; may raise a `KeyboardInterrupt`.
     """
 
     def __init__(
@@ -238,13 +262,13 @@ class Trainer:
         splits: Mapping[str, IdArray],
         options: TrainOptions,
         device: torch.device,
-        interrupts: Interrupts,
+        check: Callable[[], object] = lambda: None,
     ) -> None:
         self.ds = ds
         self.num_classes = _count_classes(ds, splits)
         self.options = options
         self.device = device
-        self.interrupts = interrupts
+        self.check = check
         self.batches: NeighborDataset
         if options.pack is None:
             self.fanouts = [*(_FANOUTS if options.fanouts is None else options.fanouts)]
@@ -262,6 +286,8 @@ class Trainer:
             )
             self.fanouts = self.batches.options["fanouts"]
             self.batch_size = self.batches.batch_size
+        self.reports: list[EpochReport] = []
+        self.best: _Weights | None = None
         self.model = self._new_model()
         self.optimizer = torch.optim.Adam(
             self.model.parameters(), lr=options.lr, weight_decay=options.weight_decay
@@ -324,7 +350,7 @@ class Trainer:
         loading = waited = 0.0
         io = ""
         started = requested = time.perf_counter()
-        for batch in start(self.loader):
+        for batch in watch(self.loader):
             loading += time.perf_counter() - requested
             scores, labels = forward_seeds(self.model, batch.to(self.device, non_blocking=True))
             loss = F.cross_entropy(scores, labels)
@@ -339,7 +365,7 @@ class Trainer:
             io = batch.stats.io
             advance()
             del batch, scores, labels, loss  # so that the next batch can use their memory
-            self.interrupts.check()
+            self.check()
             requested = time.perf_counter()
         seconds = time.perf_counter() - started
         mean_loss = loss_sum.item() / num_seeds
@@ -372,13 +398,13 @@ class Trainer:
         loader.dataset.set_epoch(0)  # else each evaluation would draw other neighbours
         num_correct, loss_sum = 0, 0.0
         class_counts = torch.zeros(self.num_classes, dtype=torch.int64)
-        for batch in start(loader):
+        for batch in watch(loader):
             outputs = forward_seeds(self.model, batch.to(self.device, non_blocking=True))
             scores, labels = outputs[0].cpu(), outputs[1].cpu()
             loss_sum += F.cross_entropy(scores.double(), labels, reduction="sum").item()
             num_correct += int((scores.argmax(1) == labels).sum())
             class_counts += torch.bincount(labels, minlength=self.num_classes)
-            self.interrupts.check()
+            self.check()
         num_nodes = int(class_counts.sum())
         return SplitReport(
             num_nodes=num_nodes,
@@ -387,42 +413,28 @@ class Trainer:
             loss=loss_sum / num_nodes,
         )
 
-    def train_epochs(self, progress: bool, on_epoch: Callable[[EpochReport], object]) -> _Epochs:
-        """All epochs, or those until Ctrl-C.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            Before the first epoch has ended.
-        """
-        reports: list[EpochReport] = []
-        best: _Weights | None = None
-        is_interrupted = False
+    def train_epochs(self, progress: bool, on_epoch: Callable[[EpochReport], object]) -> None:
+        """All epochs; keeps their reports and the best weights."""
         total = self.options.epochs * len(self.batches)
         with tqdm(total=total, unit=" batches", disable=not progress) as bar:
-            try:
-                for epoch in range(1, self.options.epochs + 1):
-                    bar.set_description(f"epoch {epoch}/{self.options.epochs}")
-                    report = self.train_epoch(epoch, bar.update)
-                    validation = None
-                    if self.val_loader is not None:
-                        validation = self._evaluate(self.val_loader)
-                        report = replace(report, val_accuracy=validation.accuracy)
-                    reports.append(report)
-                    if best is None or best.are_worse_than(validation):
-                        best = self._copy_weights(epoch, validation)
-                    on_epoch(report)
-            except KeyboardInterrupt:
-                is_interrupted = True
-        if best is None:
-            raise KeyboardInterrupt("interrupted before the first epoch ended")
-        return _Epochs(reports, best, is_interrupted)
+            for epoch in range(1, self.options.epochs + 1):
+                bar.set_description(f"epoch {epoch}/{self.options.epochs}")
+                report = self.train_epoch(epoch, bar.update)
+                quality = (float(epoch), 0.0)  # without validation, later weights are better
+                if self.val_loader is not None:
+                    validation = self._evaluate(self.val_loader)
+                    quality = (validation.accuracy, -validation.loss)
+                    report = replace(report, val_accuracy=validation.accuracy)
+                self.reports.append(report)
+                if self.best is None or quality > self.best.quality:
+                    self._keep_weights(epoch, quality)
+                on_epoch(report)
 
-    def _copy_weights(self, epoch: int, validation: SplitReport | None) -> _Weights:
-        """The weights as they are now: the training goes on with its own."""
+    def _keep_weights(self, epoch: int, quality: tuple[float, float]) -> None:
+        """Copies the weights as they are now: the training goes on with its own."""
         state = self.model.state_dict()
         copies = {name: values.detach().to("cpu", copy=True) for name, values in state.items()}
-        return _Weights(epoch, copies, validation)
+        self.best = _Weights(epoch, quality, copies)
 
 
 def train(
@@ -432,6 +444,7 @@ def train(
     progress: bool = False,
     on_epoch: Callable[[EpochReport], object] = lambda report: None,
     on_interrupt: Callable[[EpochReport], object] = lambda report: None,
+    check: Callable[[], object] = lambda: None,
 ) -> TrainReport:
     """Trains GraphSAGE to predict the labels, and reports accuracy, speed and memory.
 
@@ -441,9 +454,7 @@ def train(
     neighbours as in the training. On the same machine, the same seed gives the same report, apart
     from times and memory.
 
-    Ctrl-C ends the training after the current batch, or at once if it is pressed again before
-    that. The best weights so far are then evaluated, and the report says so. Ctrl-C during that
-    ends it: the report has the splits that were finished.
+    Ctrl-C ends the training. The best weights so far are then evaluated, and the report says so.
 
     Parameters
     ----------
@@ -457,6 +468,8 @@ def train(
     on_interrupt : callable, optional
         Called with the last `EpochReport` when Ctrl-C has ended the training, before the
         evaluation.
+    check : callable, optional
+        Called between two batches, where a `KeyboardInterrupt` leaves nothing half done.
 
     Returns
     -------
@@ -472,35 +485,32 @@ def train(
     MemoryError
         If the model has no room.
     KeyboardInterrupt
-        After Ctrl-C before the first epoch has ended.
+        After Ctrl-C before the first epoch has ended, or during the last evaluation.
     """
     ds.require_untyped("the built-in model trains")
     splits = labelled_splits(ds)
     device = device_of(options.device)
-    interrupts = Interrupts()
-    with interrupts.deferred(), _seeded(options.seed, device):
-        trainer = Trainer(ds, splits, options, device, interrupts)
-        epochs = trainer.train_epochs(progress, on_epoch)
-        memory = memory_report(trainer.batches)  # while the workers still exist
-        if epochs.is_interrupted:
-            on_interrupt(epochs.reports[-1])
-        trainer.model.load_state_dict(epochs.best.state_dict)
-        split_reports: dict[str, SplitReport] = {}
-        evaluation_interrupted = False
+    with _seeded(options.seed, device):
+        trainer = Trainer(ds, splits, options, device, check)
+        interrupted = False
         try:
-            for name, seeds in splits.items():
-                split_reports[name] = trainer.evaluate(seeds)
+            trainer.train_epochs(progress, on_epoch)
         except KeyboardInterrupt:
-            evaluation_interrupted = True
+            interrupted = True
+        if trainer.best is None:
+            raise KeyboardInterrupt("interrupted before the first epoch ended")
+        memory = memory_report(trainer.batches)  # while the workers still exist
+        if interrupted:
+            on_interrupt(trainer.reports[-1])
+        trainer.model.load_state_dict(trainer.best.state_dict)
+        evaluated = {name: trainer.evaluate(seeds) for name, seeds in splits.items()}
     return TrainReport(
-        epochs=tuple(epochs.reports),
-        best_epoch=epochs.best.epoch,
-        splits=split_reports,
+        epochs=tuple(trainer.reports),
+        best_epoch=trainer.best.epoch,
+        splits=evaluated,
         num_classes=trainer.num_classes,
         num_parameters=sum(parameter.numel() for parameter in trainer.model.parameters()),
         device=str(device),
         memory=memory,
-        io=epochs.reports[-1].io,
-        interrupted=epochs.is_interrupted or evaluation_interrupted or interrupts.pending,
-        evaluation_interrupted=evaluation_interrupted,
+        interrupted=interrupted,
     )

@@ -1,4 +1,4 @@
-"""``graphzero build``."""
+"""``graphzero build`` and ``graphzero import``, and the files that describe a graph."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ import inspect
 import json
 import os
 import sys
-import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from graphzero.commands.parsing import (
+    Command,
     NamedValues,
-    Switch,
     add_option,
     add_order_options,
     add_storage_options,
@@ -24,20 +23,6 @@ from graphzero.commands.parsing import (
     print_built,
 )
 
-HELP = (
-    "build a dataset folder from edges, features, labels and splits, or from the files that a "
-    "description names"
-)
-EXAMPLES = """\
-  graphzero build data/ --edges edges.csv
-  graphzero build data/ --edges edges.csv.gz --features x.npy --labels y.npy \\
-      --split train=train.npy --split val=val.npy --split test=test.npy --undirected
-  graphzero build data/ --edges edges.tsv --src person --dst friend --weight none
-  graphzero build data/ --edges payments.csv --edge-attr amount --edge-attr currency
-  graphzero build data/ --edges edges.csv --features x.csv --id-column 0
-  graphzero build data/ --edges data.npz:edge_index --features data.npz:node_feat
-  graphzero build data/ --from graph.toml --order presample
-"""
 _DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
 # Arguments of `graphzero.build` that options are named after. A description file has them instead.
 _OF_FILES = (
@@ -47,8 +32,7 @@ _OF_FILES = (
 )
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds its options."""
+def _add_build_options(parser: argparse.ArgumentParser) -> None:
     add = partial(add_option, parser)
     add("dir", "folder of the dataset; created if needed, replaced as a whole")
     source = parser.add_mutually_exclusive_group(required=True)
@@ -115,20 +99,30 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     text = "column to store as an attribute of the edges, by name; may be repeated"
     add("--edge-attr COL", text, dest="edge_attrs", action="append", type=str)
     text = "whether the first line is a header; auto looks"
-    add("--header", text, action=Switch, default="auto")
+    add("--header", text, action=argparse.BooleanOptionalAction, default="auto")
     text = "or tab, comma, semicolon, space"
     add("--delimiter CHAR", text, type=lambda mark: _DELIMITERS.get(mark, mark), default="auto")
     add_order_options(parser, order="hot", neighbors="in")
     parser.set_defaults(unset={name: parser.get_default(name) for name in _OF_FILES})
 
 
-def run(args: argparse.Namespace) -> int:
-    """Builds a dataset and prints a summary."""
+def _build(args: argparse.Namespace) -> None:
+    r"""Build a dataset folder from edges, features, labels and splits, or from the files that a
+    description names.
+
+    graphzero build data/ --edges edges.csv
+    graphzero build data/ --edges edges.csv.gz --features x.npy --labels y.npy \
+        --split train=train.npy --split val=val.npy --split test=test.npy --undirected
+    graphzero build data/ --edges edges.tsv --src person --dst friend --weight none
+    graphzero build data/ --edges payments.csv --edge-attr amount --edge-attr currency
+    graphzero build data/ --edges edges.csv --features x.csv --id-column 0
+    graphzero build data/ --edges data.npz:edge_index --features data.npz:node_feat
+    graphzero build data/ --from graph.toml --order presample
+    """
     from graphzero.api import checked_options  # pyarrow takes long to import
     from graphzero.ingest.build import write_dataset
     from graphzero.ingest.options import BuildOptions
 
-    started = time.perf_counter()
     options = {name: getattr(args, name) for name in _OF_FILES}
     if args.description is None:
         options["edges"] = edges_of(args.edges)
@@ -140,8 +134,7 @@ def run(args: argparse.Namespace) -> int:
     order = order_options(args)
     wanted = checked_options(BuildOptions(**options, neighbors=args.neighbors, **order))
     notes = write_dataset(args.dir, wanted)
-    print_built(args.dir, notes.lines(), started)
-    return 0
+    print_built(args, args.dir, notes.lines())
 
 
 def edges_of(files: Sequence[str]) -> str | list[str]:
@@ -260,3 +253,52 @@ def _with_paths(value: object, folder: Path) -> object:
     if isinstance(value, dict):
         return _with_edge_types({name: _with_paths(part, folder) for name, part in value.items()})
     return value
+
+
+# --- graphzero import
+
+
+def _add_import_options(parser: argparse.ArgumentParser) -> None:
+    add = partial(add_option, parser)
+    text = "ogb: a folder of the Open Graph Benchmark, with raw/ and split/"
+    parser.add_argument("layout", choices=["ogb"], metavar="LAYOUT", help=text)
+    add("dir", "folder of the dataset to import")
+    add("out", "folder of the new dataset; created if needed")
+    add("--name NAME", "such as ogbn-arxiv (default: by the name of the folder)")
+    add("--split-type NAME", "folder in split/ (default: the one OGB prescribes)")
+    direction = parser.add_mutually_exclusive_group()
+    text = "store the edges as they are (default: what the dataset says)"
+    add_option(direction, "--directed", text, default=None)
+    add_option(
+        direction,
+        "--undirected",
+        "store both ways",
+        dest="directed",
+        action="store_false",
+        default=None,
+    )
+    add_storage_options(parser)
+    add_order_options(parser, order="hot", neighbors="in")
+
+
+def _import(args: argparse.Namespace) -> None:
+    """Build a dataset folder from a whole dataset of OGB.
+
+    graphzero import ogb dataset/ogbn_arxiv data/
+    graphzero import ogb dataset/ogbn_papers100M data/ --feature-dtype float16
+    graphzero import ogb my_graph/ data/ --name ogbn-mine --undirected
+    """
+    from graphzero.api import checked_options  # pyarrow takes long to import
+    from graphzero.ingest.build import write_dataset
+    from graphzero.ingest.ogb import find_ogb
+    from graphzero.ingest.options import BuildOptions
+
+    options = find_ogb(args.dir, name=args.name, directed=args.directed, split_type=args.split_type)
+    options |= {"feature_dtype": args.feature_dtype, "edge_ids": args.edge_ids}
+    options |= {"neighbors": args.neighbors, **order_options(args)}
+    notes = write_dataset(args.out, checked_options(BuildOptions(**options)))
+    print_built(args, args.out, notes.lines())
+
+
+BUILD = Command("build", _add_build_options, _build)
+IMPORT = Command("import", _add_import_options, _import)

@@ -1,4 +1,4 @@
-"""``graphzero info``: a dataset, a file or the machine, as JSON or lines of the same names."""
+"""``graphzero info`` and ``graphzero verify``: a dataset, a file or the machine."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import asdict
@@ -13,7 +14,12 @@ from pathlib import Path
 
 import graphzero
 from graphzero import _core
-from graphzero.commands.parsing import add_option, describe_direction
+from graphzero.commands.parsing import (
+    Command,
+    add_option,
+    describe_direction,
+    shows_progress,
+)
 from graphzero.graph.dataset import Dataset, open_dataset
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.graph import EdgeTypeGraph, Graph
@@ -22,27 +28,20 @@ from graphzero.graph.user_input import NodeTexts
 from graphzero.io.memory import shared_memory_bytes
 from graphzero.packs.pack_file import OPTIONS, Pack
 from graphzero.report.readings import installed_versions, machine_of, read_group
+from graphzero.report.verify import verify_path
 from graphzero.store.format import FLAG_TYPED, dtype_name, read_header
 from graphzero.store.free_memory import available_memory
 from graphzero.store.manifest import EdgeChanges, Manifest, read_manifest
 from graphzero.store.mapped_file import resident_bytes
 from graphzero.units import format_bytes, print_lines
 
-HELP = "describe a dataset or a file, and how much of it is in the page cache; or this machine"
-EXAMPLES = """\
-  graphzero info data/
-  graphzero info data/graph.gl
-  graphzero info data/ --json
-  graphzero info --system
-"""
 # What a description is made of: names, and values as JSON has them.
 Description = dict[str, object]
 
-_IN_BYTES = ("bytes", "page_cache", "memory_limit", "available")  # ends of names
+_IN_BYTES = ("bytes", "page_cache", "memory", "memory_limit", "available")  # ends of names
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds its options."""
+def _add_info_options(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "path", "a dataset folder, a .gl, .gd or .npy file", nargs="?", default=None)
     add_option(
         parser,
@@ -52,8 +51,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "--json", "print the description as JSON")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Prints the description, as text or as JSON."""
+def _info(args: argparse.Namespace) -> None:
+    """Describe a dataset or a file, and how much of it is in the page cache; or this machine.
+
+    graphzero info data/
+    graphzero info data/graph.gl
+    graphzero info data/ --json
+    graphzero info --system
+    """
     if args.path is None and not args.system:
         raise ValueError("name a dataset or a file, or ask for --system")
     path = args.path or "."
@@ -63,7 +68,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         title = "system" if args.system else content.pop("path")
         print_lines(title, *_lines(content))
-    return 0
 
 
 # --- the description
@@ -179,19 +183,15 @@ def _describe_files(paths: Iterable[str | os.PathLike[str]]) -> list[Description
 
 def _describe_machine(folder: str) -> Description:
     """What a report of a problem must say: versions, the machine, and the disk of a folder."""
-    machine, disk, group = machine_of(folder), os.statvfs(folder), read_group()
+    disk, group = os.statvfs(folder), read_group()
     huge = Path("/sys/kernel/mm/transparent_hugepage/enabled")
     return {
         "versions": {**installed_versions(), "graphzero": graphzero.__version__},
         "system": f"{platform.system()} {platform.release()}",
-        "cpu": machine["cpu"],
-        "cores": machine["cores"],
-        "memory_bytes": machine["memory"],
+        **machine_of(folder),
         "memory_available": available_memory(),
         "group_memory_limit": None if group is None else group.limit,
         "shared_memory_bytes": shared_memory_bytes(),
-        "disk": machine["disk"],
-        "file_system": machine["file_system"],
         "free_bytes": disk.f_bavail * disk.f_frsize,
         "io_uring": _core.uring_refusal() or "works",
         "huge_pages": huge.read_text().strip() if huge.exists() else None,
@@ -233,3 +233,37 @@ def _value_text(name: str, value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return format_bytes(value) if name.endswith(_IN_BYTES) else f"{value:,}"
     return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+# --- graphzero verify
+
+
+def _add_verify_options(parser: argparse.ArgumentParser) -> None:
+    add_option(parser, "path", "a dataset folder, a .gl or a .gd file, or a pack")
+    add_option(parser, "--json", "print one JSON object")
+
+
+def _verify(args: argparse.Namespace) -> int:
+    """Check a dataset or a file: every checksum, neighbour lists, ids, weights, times, and all that
+    dataset.json says; exit code 1 if there is a fault.
+
+    graphzero verify data/
+    graphzero verify data/features.gd
+    graphzero verify data/ --json
+    """
+    result = verify_path(args.path, progress=shows_progress(args))
+    if args.json:
+        content = {"ok": not result.findings, **asdict(result)}
+        print(json.dumps(content, indent=2))
+    else:
+        for finding in result.findings:
+            print_lines(f"graphzero: {finding}", file=sys.stderr)
+        faulty = {finding.path for finding in result.findings}
+        for path, size in result.files.items():
+            if not args.quiet and path not in faulty:
+                print_lines(f"{path}: intact, {format_bytes(size)}")
+    return 1 if result.findings else 0
+
+
+INFO = Command("info", _add_info_options, _info)
+VERIFY = Command("verify", _add_verify_options, _verify)
