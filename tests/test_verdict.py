@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from graphzero.loader.stats import BatchTotals
-from graphzero.report.verdict import Workforce, find_verdict
+from graphzero.report.verdict import find_verdict
 
 pytestmark = pytest.mark.no_asan
 
@@ -21,24 +21,24 @@ DELIVERY = BatchTotals(100, 4.0, 1.0, 5.0, ready=70.0, steps=100, stall=61.0, tr
 @pytest.mark.parametrize(
     ("totals", "workforce", "bound"),
     [
-        (MODEL, None, "model"),
-        (DISK, None, "disk"),
-        (SAMPLING, None, "sampling"),
-        (GATHER, None, "gather"),
-        (DELIVERY, None, "delivery"),
+        (MODEL, {}, "model"),
+        (DISK, {}, "disk"),
+        (SAMPLING, {}, "sampling"),
+        (GATHER, {}, "gather"),
+        (DELIVERY, {}, "delivery"),
         # 200 seconds of 8 threads are less than 40 of one
-        (replace(SAMPLING, sampling=200.0, gathering=40.0), Workforce(1, threads=8), "gather"),
-        (SAMPLING, Workforce(workers=8, threads=1), "delivery"),
+        (replace(SAMPLING, sampling=200.0, gathering=40.0), {"workers": 1, "threads": 8}, "gather"),
+        (SAMPLING, {"workers": 8, "threads": 1}, "delivery"),
         # every worker has a thread that reads, and no more
-        (DISK, Workforce(workers=1, threads=8), "disk"),
-        (BatchTotals(100, 4.0, 50.0, 5.0, steps=100, stall=61.0), None, "disk"),
+        (DISK, {"workers": 1, "threads": 8}, "disk"),
+        (BatchTotals(100, 4.0, 50.0, 5.0, steps=100, stall=61.0), {}, "disk"),
         # finished mini-batches wait in their workers as well
-        (replace(SAMPLING, ready=50.0), Workforce(workers=2), "delivery"),
-        (replace(SAMPLING, ready=25.0), Workforce(workers=2), "sampling"),
+        (replace(SAMPLING, ready=50.0), {"workers": 2}, "delivery"),
+        (replace(SAMPLING, ready=25.0), {"workers": 2}, "sampling"),
     ],
 )
 def test_the_stage_that_takes_most_time_of_a_thread_is_the_bound(totals, workforce, bound):
-    verdict = find_verdict(totals, workforce)
+    verdict = find_verdict(totals, **workforce)
     assert verdict.bound == bound
     assert verdict.knob
     assert verdict.stalled == pytest.approx(totals.stall / (totals.stall + totals.training))
