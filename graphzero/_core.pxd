@@ -287,6 +287,7 @@ cdef extern from "graphzero/batch_state.h" nogil:
         gz_willneed_counts willneed
     void gz_batch_init(gz_batch *batch)
     void gz_batch_free(gz_batch *batch)
+    void gz_batch_rest(gz_batch *batch)
 
 
 cdef extern from "graphzero/team.h" nogil:

@@ -24,6 +24,17 @@ void gz_batch_free(gz_batch *batch)
     gz_batch_init(batch);
 }
 
+void gz_batch_rest(gz_batch *batch)
+{
+    for (int i = 0; i < batch->num_spaces; i++)
+        gz_nodes_rest(&batch->spaces[i]);
+    for (int i = 0; i < batch->num_edge_lists; i++)
+        gz_edges_rest(&batch->edges[i]);
+    gz_rest_array(batch->offsets);
+    gz_rest_array(batch->lists);
+    gz_rest_array(batch->picks);
+}
+
 gz_code gz_batch_reserve_types(gz_batch *batch, int num_spaces, int num_edge_lists, gz_error *err)
 {
     if (num_spaces > batch->num_spaces) {

@@ -16,6 +16,13 @@ void gz_edges_free(gz_edge_list *edges)
     gz_edges_init(edges);
 }
 
+void gz_edges_rest(gz_edge_list *edges)
+{
+    gz_rest_array(edges->sources);
+    gz_rest_array(edges->targets);
+    gz_rest_array(edges->positions);
+}
+
 /* Reserves half as much again, so that slightly longer batches do not reallocate. */
 gz_code gz_edges_reserve(gz_edge_list *edges, int64_t count, gz_error *err)
 {

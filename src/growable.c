@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { LEAST_MAPPED = 1 << 18 };
 
@@ -94,6 +95,18 @@ void *gz_zeroed(int64_t capacity, size_t element, const char *what, gz_error *er
     if (array != NULL && !is_mapped(header_of(array)->bytes)) /* what is mapped is zero */
         memset(array, 0, (size_t)capacity * element);
     return array;
+}
+
+void gz_rest_array(void *array)
+{
+#if defined(MADV_FREE)
+    header *block = array == NULL ? NULL : header_of(array);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE); /* the first one has the header */
+    if (block != NULL && is_mapped(block->bytes))
+        madvise((char *)block + page, block->bytes - page, MADV_FREE);
+#else
+    (void)array;
+#endif
 }
 
 void gz_free_array(void *array)

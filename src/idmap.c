@@ -21,6 +21,13 @@ void gz_idmap_free(gz_idmap *map)
     gz_idmap_init(map);
 }
 
+/* What is zero is a stamp of before. */
+void gz_idmap_rest(gz_idmap *map)
+{
+    gz_rest_array(map->slots);
+    gz_rest_array(map->nodes);
+}
+
 void gz_idmap_clear(gz_idmap *map, bool wide)
 {
     map->base += (uint32_t)map->count;

@@ -19,6 +19,13 @@ void gz_nodes_free(gz_node_space *space)
     gz_nodes_init(space);
 }
 
+void gz_nodes_rest(gz_node_space *space)
+{
+    gz_idmap_rest(&space->map);
+    gz_rest_array(space->trees);
+    gz_rest_array(space->of_trees);
+}
+
 gz_code gz_nodes_reserve_trees(gz_node_space *space, int64_t count, gz_error *err)
 {
     int64_t capacity = count + count / 2;

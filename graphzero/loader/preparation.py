@@ -212,8 +212,9 @@ class Preparation:
         self._drawing = self._finishing = 0.0  # seconds of the last of these steps
 
     def close(self) -> None:
-        """Ends the threads of steps in Python."""
+        """Ends the threads of steps in Python, and gives the memory of sampling back."""
         self._helpers.close()
+        self._sampler.release()
 
     def most_in_group(self) -> int:
         """How many may be read together now; 0 where memory is short: only a wanted one."""

@@ -61,6 +61,9 @@ typedef struct gz_batch {
 void gz_batch_init(gz_batch *batch);
 void gz_batch_free(gz_batch *batch);
 
+/* Between two mini-batches: the kernel may take the memory back until the next one begins. */
+void gz_batch_rest(gz_batch *batch);
+
 /* Make room for `count` elements in all, and keep those that are there. Spaces and lists that are
  * new are empty. */
 GZ_MUST_CHECK gz_code gz_batch_reserve_types(gz_batch *batch, int num_spaces, int num_edge_lists,

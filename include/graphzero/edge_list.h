@@ -20,6 +20,7 @@ typedef struct gz_edge_list {
 
 void gz_edges_init(gz_edge_list *edges);
 void gz_edges_free(gz_edge_list *edges);
+void gz_edges_rest(gz_edge_list *edges); /* see gz_rest_array */
 
 /* Makes room for `count` edges in all, and keeps those that are there. */
 GZ_MUST_CHECK gz_code gz_edges_reserve(gz_edge_list *edges, int64_t count, gz_error *err);

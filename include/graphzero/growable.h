@@ -16,6 +16,10 @@ void *gz_grown(void *array, int64_t capacity, size_t element, const char *what, 
 /* A new array of zeros; NULL, with the error set, if that fails. */
 void *gz_zeroed(int64_t capacity, size_t element, const char *what, gz_error *err);
 
+/* Until it is written again the kernel may take the memory of an array, or NULL, back: elements are
+ * what they were, or zero. */
+void gz_rest_array(void *array);
+
 /* Frees an array of these functions, or NULL. */
 void gz_free_array(void *array);
 

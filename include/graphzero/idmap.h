@@ -30,6 +30,7 @@ typedef struct gz_idmap {
 
 void gz_idmap_init(gz_idmap *map);
 void gz_idmap_free(gz_idmap *map);
+void gz_idmap_rest(gz_idmap *map); /* see gz_rest_array; only `clear` may follow */
 
 /* Forgets all ids. `wide` says whether the next ones may be 2^32 or more. */
 void gz_idmap_clear(gz_idmap *map, bool wide);

@@ -26,6 +26,7 @@ typedef struct gz_node_space {
 
 void gz_nodes_init(gz_node_space *space);
 void gz_nodes_free(gz_node_space *space);
+void gz_nodes_rest(gz_node_space *space); /* see gz_rest_array */
 
 /* Forgets all nodes, and makes the seeds the first ones. With disjoint trees, the seeds are the
  * trees first_tree, first_tree + 1, ... of num_trees. */

@@ -41,3 +41,22 @@ TEST(new_arrays_are_zero_whatever_was_freed_before)
         gz_free_array(array);
     }
 }
+
+TEST(resting_arrays_are_what_they_were_or_zero)
+{
+    gz_error err = {0};
+    const int64_t count = 1 << 18;
+    int64_t *array = gz_grown(NULL, count, sizeof *array, "numbers", &err);
+    CHECK(array != NULL);
+    for (int64_t i = 0; i < count; i++)
+        array[i] = i;
+    gz_rest_array(array);
+    gz_rest_array(NULL);
+    int64_t different = 0;
+    for (int64_t i = 0; i < count; i++)
+        different += array[i] != i && array[i] != 0;
+    CHECK_EQ(different, 0);
+    array = gz_grown(array, 2 * count, sizeof *array, "numbers", &err);
+    CHECK(array != NULL);
+    gz_free_array(array);
+}

@@ -1,5 +1,7 @@
 #include "check.h"
 
+#include <string.h>
+
 #include "graphzero/idmap.h"
 #include "support.h"
 
@@ -58,5 +60,28 @@ TEST(too_many_nodes_are_refused)
     CHECK_EQ(gz_idmap_reserve(&map, UINT64_MAX, &err), GZ_E_NOMEM);
     CHECK(map.slots == NULL);
     CHECK_EQ(count_new(&map, 4), 1);
+    gz_idmap_free(&map);
+}
+
+TEST(a_map_that_rested_relabels_as_a_new_one)
+{
+    enum { COUNT = 1 << 15 };
+    static int64_t ids[COUNT], local[COUNT];
+    for (int64_t i = 0; i < COUNT; i++)
+        ids[i] = 7 * i;
+    gz_idmap map;
+    gz_idmap_init(&map);
+    for (int round = 0; round < 2; round++) {
+        gz_idmap_clear(&map, false);
+        CHECK_EQ(gz_idmap_reserve(&map, COUNT, &err), GZ_OK);
+        gz_idmap_relabel(&map, ids + round, round, COUNT - round, local);
+        int64_t different = 0;
+        for (int64_t i = round; i < COUNT - round; i++)
+            different += local[i] != i - round || map.nodes[i - round] != ids[i + round];
+        CHECK_EQ(different, 0);
+        gz_idmap_rest(&map);
+        if (map.slots != NULL && round == 0) /* as the kernel may do it at any time */
+            memset(map.slots, 0, (map.mask / 2) * sizeof *map.slots);
+    }
     gz_idmap_free(&map);
 }
