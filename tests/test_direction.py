@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import tempfile
 from itertools import pairwise
+from pathlib import Path
 
 import files
 import numpy as np
@@ -99,7 +101,7 @@ def test_files_of_another_graph_are_refused(tmp_path):
     built(tmp_path / "a", CHAIN, neighbors="both").close()
     built(tmp_path / "b", [*CHAIN, [1, 3]], neighbors="both").close()
     (tmp_path / "b" / "graph_out.gl").replace(tmp_path / "a" / "graph_out.gl")
-    files.note_checksums(tmp_path / "a")
+    files.forget_checksums(tmp_path / "a")
     with pytest.raises(gz.FormatError, match="not the in-neighbours and the out-neighbours"):
         gz.open(tmp_path / "a")
     assert _core.open_mappings() == 0
@@ -152,3 +154,30 @@ def test_a_layer_of_pyg_computes_what_it_does_on_the_whole_graph(tmp_path, neigh
             out = conv(batch.x, batch.edge_index)[: batch.batch_size]
             expected = whole[batch.n_id[: batch.batch_size]]
             assert torch.allclose(out, expected, atol=1e-5) == agrees
+
+
+# ---- folders of version 1, and the command line
+
+
+def test_a_folder_of_version_1_has_out_neighbours_and_warns_once(tmp_path):
+    pytest.importorskip("torch")
+    built(tmp_path, CHAIN, neighbors="out", features=np.eye(4)).close()
+    path = tmp_path / "dataset.json"
+    content = json.loads(path.read_text())
+    del content["neighbors"], content["out_graph"]  # version 1 has no direction
+    path.write_text(json.dumps({**content, "version": 1}))
+    ds = gz.open(tmp_path)
+    assert ds.neighbors == "out"
+    assert ds.graph.random_walk([3], 2).tolist() == [[3, 2, 1]]
+    with pytest.warns(UserWarning, match="against the edges.*'hot', neighbors='in'") as caught:
+        gz.NeighborDataset(ds, [0], [2])
+    assert Path(caught[0].filename) == Path(__file__)
+    gz.NeighborDataset(ds, [0], [2])
+    ds.close()
+    assert json.loads((tmp_path / "dataset.json").read_text())["version"] == 1
+
+    gz.reorder(tmp_path, "input").close()
+    assert read_manifest(tmp_path).neighbors is None
+    gz.reorder(tmp_path, "input", neighbors="out").close()  # the direction is chosen
+    with gz.open(tmp_path) as ds:
+        gz.NeighborDataset(ds, [0], [2])

@@ -195,7 +195,7 @@ def test_a_damaged_table(tmp_path) -> None:
     assert main(["verify", str(tmp_path)]) == 1
     gz.build(tmp_path / "other", np.array([[7, 8]]), ids="map").close()
     shutil.copy(tmp_path / "other" / "id_map.gd", file)
-    files.note_checksums(tmp_path)
+    files.forget_checksums(tmp_path)
     with pytest.raises(gz.FormatError, match="has 2 rows of id_map, and the graph 4 nodes"):
         gz.open(tmp_path)
 

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import files
 import killed
 import numpy as np
 import pytest
@@ -94,10 +95,17 @@ def test_a_file_of_another_version_is_refused_by_all_who_read_it(versions, tmp_p
     assert version_of(data) == 2
 
 
-def test_a_checksum_of_another_file_or_none_is_refused(versions, tmp_path):
+def test_a_dataset_of_before_has_no_checksums_and_opens(versions, tmp_path):
     data = shutil.copytree(versions[0], tmp_path / "data")
-    text = (data / "dataset.json").read_text()
+    files.forget_checksums(data)
+    assert version_of(data) == 1
+    assert gz.verify(data) == []
+    gz.set_attribute(data, "year", np.arange(NODES)).close()
+    gz.publish(data, tmp_path / "store")
+    gz.fetch(tmp_path / "store", tmp_path / "copy")
+    assert version_of(tmp_path / "copy") == 1
     for name, value in (("name", '"labels.gd"'), ("checksum", "-1"), ("checksum", '"1"')):
+        text = (versions[0] / "dataset.json").read_text()
         lines = (
             f'"{name}": {value},' if f'"{name}"' in line else line for line in text.split("\n")
         )
@@ -183,11 +191,16 @@ def fail(*_: object) -> bytes:
 # --- stores
 
 
-def test_a_folder_whose_build_was_killed_after_its_commit_is_copied_rightly(versions, tmp_path):
+@pytest.mark.parametrize("has_checksums", [True, False])
+def test_a_folder_whose_build_was_killed_after_its_commit_is_copied_rightly(
+    versions, tmp_path, has_checksums
+):
     data = shutil.copytree(versions[0], tmp_path / "data")
     for entry in read_manifest(versions[1]).entries():
         shutil.copy(versions[1] / entry.name, data / entry.staged)
     shutil.copy(versions[1] / "dataset.json", data)
+    if not has_checksums:
+        files.forget_checksums(data)
     assert version_of(data) == 2
     gz.fetch(data, tmp_path / "by path")
     assert version_of(tmp_path / "by path") == 2

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from graphzero import _core
-from graphzero.errors import FormatError
+from graphzero.errors import FormatError, warn_user
 from graphzero.graph.features import EdgeRows, FeatureStore, RowArray, SplitRows, StoredIds
 from graphzero.graph.graph import EdgeTypeGraph, Graph
 from graphzero.graph.nodes_and_edges import Edges, EdgeSplits, EdgeStore, Nodes, NodeStore, Splits
@@ -118,6 +118,7 @@ class Dataset(ClosedAtExit):
     _facade: Facade | None = None
     _huge: HugeTopology | None = None
     _folder: str | None = None
+    _direction_note: str | None = None  # what to warn of, where nobody has chosen the direction
 
     def __init__(
         self,
@@ -415,6 +416,12 @@ class Dataset(ClosedAtExit):
         """
         return self._only_nodes().lookup(ids, missing=missing)
 
+    def warn_of_direction(self) -> None:
+        """Warns, once, of messages against the edges that nobody has chosen: see `open_dataset`."""
+        note, self._direction_note = self._direction_note, None
+        if note is not None:
+            warn_user(note)
+
     @property
     def huge_topology(self) -> HugeTopology | None:
         """What ``topology="huge"`` of `graphzero.open` reads; None without it."""
@@ -533,6 +540,8 @@ def open_dataset(
     Returns
     -------
     Dataset
+        A directed graph in a folder of version 1 has out-neighbours, and nobody has chosen them:
+        the first loader over it warns that messages flow against the edges.
 
     Raises
     ------
@@ -589,6 +598,8 @@ def _open_files(folder: Path, manifest: Manifest) -> Dataset:
         if manifest.extras is not None:
             ds._extras = files.open(FeatureStore, manifest.extras)
         ds._folder = os.path.abspath(folder)
+        if manifest.neighbors is None:
+            ds._direction_note = _note_of_version_1(folder, manifest)
         stack.pop_all()
         return ds
 
@@ -669,4 +680,14 @@ def _edge_store(
         attributes,
         splits=EdgeSplits(files.open_all(SplitRows, table.splits)),
         sampled_by=SampledBy(weight, time, table.time_level),
+    )
+
+
+def _note_of_version_1(folder: Path, manifest: Manifest) -> str:
+    return (
+        f"{folder} was built before graphzero knew neighbors=: its neighbour lists have the "
+        f"targets of each node's edges, so that messages flow against the edges. For messages "
+        f"along them, as in PyG, build it again, or call graphzero.reorder({str(folder)!r}, "
+        f"{manifest.order!r}, neighbors='in'); neighbors='out' keeps it as it is without this "
+        f"warning"
     )

@@ -267,7 +267,7 @@ def reorder_dataset(
 ) -> None:
     """`graphzero.reorder` in any memory limit, which does not open the dataset."""
     limit = parse_size(memory_limit, "memory limit")
-    options = WriteOptions(order, presample, limit, Progress(progress), neighbors or "in")
+    options = WriteOptions(order, presample, limit, Progress(progress), neighbors)
     with changing_dataset(path, options) as (writer, earlier):
         if presample is not None:
             presample.check_types(list(earlier.edges) if earlier.is_typed else None)

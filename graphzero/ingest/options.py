@@ -192,11 +192,11 @@ class BuildNotes:
     unused: list[str] = field(default_factory=list)
 
     def begin(
-        self, edge_type: EdgeType, read: ReadSummary, neighbors: Neighbors, directed: bool
+        self, edge_type: EdgeType, read: ReadSummary, neighbors: str | None, directed: bool
     ) -> None:
         """Begins the line of an edge list."""
         stored = {"out": "out-neighbours", "both": "in-neighbours and out-neighbours"}
-        self.add(edge_type, *read.clauses, stored.get(neighbors, "in-neighbours"))
+        self.add(edge_type, *read.clauses, stored.get(str(neighbors), "in-neighbours"))
         self.add(edge_type, "directed" if directed else "undirected, both directions stored")
         if read.unused:
             where = "" if edge_type == EDGES else f"edge type {edge_type}: "
@@ -239,13 +239,13 @@ class WriteOptions:
     presampler: Presampler | None
     memory_limit: int
     progress: Progress
-    neighbors: Neighbors = "in"
+    neighbors: Neighbors | None = None
     notes: BuildNotes = field(default_factory=BuildNotes)
 
     def __post_init__(self) -> None:
         if self.order not in ("hot", "input", "presample"):
             raise ValueError(f"order must be 'hot', 'input' or 'presample', not {self.order!r}")
-        if self.neighbors not in ("in", "out", "both"):
+        if self.neighbors not in ("in", "out", "both", None):
             raise ValueError(f"neighbors must be 'in', 'out' or 'both', not {self.neighbors!r}")
         if self.order == "presample" and self.presampler is None:
             raise ValueError("order='presample' needs something that samples: presample=...")
@@ -356,6 +356,8 @@ class BuildOptions:
         ValueError
             If an option has no valid value.
         """
+        if self.neighbors is None:
+            raise ValueError("neighbors must be 'in', 'out' or 'both', not None")
         limit, progress = parse_size(self.memory_limit, "memory limit"), Progress(self.progress)
         return WriteOptions(self.order, self.presample, limit, progress, self.neighbors)
 

@@ -95,6 +95,7 @@ class SeedBatches:
                 "mini-batches of a typed graph need in-neighbours, along whose edges messages "
                 "flow: build the dataset with neighbors='in', or give the edge types in reverse"
             )
+        dataset.warn_of_direction()
         self.dataset = dataset
         self.sampler = NeighborSampler(
             dataset, fanouts, seed=batching.seed, num_threads=1, sampling=batching.sampling

@@ -301,8 +301,10 @@ def vector_layout(count: int, dtypes: Mapping[str, npt.DTypeLike]) -> Header:
     return layout("features", arrays, num_nodes=count, width=1, flags=FLAG_VECTOR)
 
 
-def header_checksum(page: bytes | memoryview) -> int:
-    """The checksum that a file has of its header page, which must be whole."""
+def header_checksum(page: bytes | memoryview) -> int | None:
+    """The checksum that a file has of its header page; None if the page is not whole."""
+    if len(page) < PAGE_BYTES:
+        return None
     checksum: int = struct.unpack_from("<I", page, _CRC_AT)[0]
     return checksum
 

@@ -43,7 +43,8 @@ EDGES: EdgeType = ("", "", "")
 EDGE_WEIGHT, EDGE_TIME = "edge_weight", "edge_time"
 
 _FORMAT = "graphzero-dataset"
-_VERSION = 2
+# Version 1 does not say which neighbours are stored; where it cannot, it is written again.
+_VERSIONS = (1, 2)
 _MOST_TRIES = 100  # a rebuild, and each file that it renames, can fail one of them
 # What numbers can be, if not counts: classes are one more than the largest label, visits of some.
 _BOUNDS = {"num_classes": (0, 1 << 64), "seed": (0, (1 << 64) - 1), "batches": (1, MOST_COUNT)}
@@ -61,14 +62,14 @@ class FileEntry:
     ----------
     name, staged : str
         Its final name, and its name during the build.
-    checksum : int
+    checksum : int or None
         CRC-32 of its header, which has those of its sections: two files with the same one have the
-        same content.
+        same content. None in manifests that were written before there was one.
     """
 
     name: str
     staged: str
-    checksum: int
+    checksum: int | None = None
 
     def resolve(self, folder: Path) -> Path:
         """Where the file is now."""
@@ -77,8 +78,7 @@ class FileEntry:
 
     def describes(self, header_page: bytes | memoryview) -> bool:
         """Whether a file with this first page is the one that was built."""
-        is_whole = len(header_page) == PAGE_BYTES
-        return is_whole and self.checksum == header_checksum(header_page)
+        return self.checksum in (None, header_checksum(header_page))
 
     def check(self, folder: Path) -> None:
         """Raises a `FormatError` if the file in a folder is not the one that was built."""
@@ -258,10 +258,11 @@ class Manifest:
     edges : dict of (str, str, str) to EdgeTable
         By edge type; of a graph without types, that of `EDGES`. The order decides which random
         draws an edge type has.
-    neighbors : {"in", "out", "both"}
+    neighbors : {"in", "out", "both"} or None
         Which neighbours of a node are stored: the sources of its incoming edges, the targets of its
-        outgoing ones, or both; "both" for an undirected graph. Of a graph with types, "in" or "out"
-        for all edge types.
+        outgoing ones, or both; "both" for an undirected graph. None for a directed graph of a
+        folder of version 1, which has out-neighbours and nobody who chose them. Of a graph with
+        types, "in" or "out" for all edge types.
     order : {"input", "hot", "presample"}
     presampling : Presampling or None
         How visits were counted.
@@ -275,7 +276,7 @@ class Manifest:
 
     nodes: dict[str, NodeTable]
     edges: dict[EdgeType, EdgeTable]
-    neighbors: Neighbors
+    neighbors: Neighbors | None
     order: str
     presampling: Presampling | None = None
     directed: bool = True
@@ -384,8 +385,8 @@ class Layout:
 
     def encode(self, manifest: Manifest) -> dict[str, Any]:
         """The JSON object of a manifest."""
-        content: dict[str, Any] = {"format": _FORMAT, "version": _VERSION}
-        facts = asdict(manifest)
+        content: dict[str, Any] = {"format": _FORMAT, "version": 2}
+        facts = asdict(manifest, dict_factory=_without_missing_checksum)
         if manifest.extras is not None:
             content["extras"] = facts["extras"]
         nodes, edges = facts.pop("nodes"), facts.pop("edges")
@@ -406,6 +407,9 @@ class Layout:
         facts["features"], facts["labels"] = (facts["attributes"].pop(n, None) for n in ("x", "y"))
         content |= {name: facts[name] for name in _UNTYPED_NAMES.split()}
         content |= {name: facts[name] for name in _SINCE_ORDER if name in facts}
+        if manifest.neighbors is None:  # as it was read: a later version would claim a choice
+            content["version"] = 1
+            del content["neighbors"], content["out_graph"]
         return content
 
 
@@ -416,6 +420,10 @@ _UNTYPED_NAMES = """
     time_level changes id_map
 """
 _SINCE_ORDER = ("num_ordered_nodes", "num_ordered_edges")  # left out where there is nothing to say
+
+
+def _without_missing_checksum(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value for name, value in fields if (name, value) != ("checksum", None)}
 
 
 def _encode(name: str) -> str:
@@ -430,7 +438,7 @@ def _attribute_part(name: str) -> str:
 
 
 def _decode(content: dict[str, Any]) -> Manifest:
-    """The manifest of a JSON object; raises one of `_WRONG` if it is invalid."""
+    """The manifest of a JSON object of a known version; raises one of `_WRONG` if it is invalid."""
     is_typed = "node_types" in content
     if is_typed:
         node_tables, edge_tables = content["node_types"], content["edge_types"]
@@ -441,6 +449,8 @@ def _decode(content: dict[str, Any]) -> Manifest:
         node_tables = [{**content, "type": NODES, "attributes": attributes, "ids": None}]
         of_edges = {name: content.get(f"edge_{name}", {}) for name in ("attributes", "splits")}
         edge_tables = [{**content, "type": EDGES, **of_edges}]
+    if content["version"] == 1:
+        content = {**content, "neighbors": None if content["directed"] else "both"}
     nodes = {table["type"]: table for table in node_tables}
     edges = {tuple(table["type"]): table for table in edge_tables}
     if not edges or len(nodes) != len(node_tables) or len(edges) != len(edge_tables):
@@ -456,7 +466,7 @@ def _decode(content: dict[str, Any]) -> Manifest:
         raise ValueError(f"{repeated[0]!r:.80} is named twice")
     has_both = manifest.out_graph is not None or not manifest.directed
     directions = ("both",) if has_both else ("in", "out")
-    if manifest.neighbors not in directions:
+    if content["version"] > 1 and manifest.neighbors not in directions:
         raise ValueError(f"neighbors is {manifest.neighbors!r}, which contradicts the files")
     return manifest
 
@@ -518,7 +528,7 @@ def _value(name: str, declared: Any, of: tuple[Any, ...], value: Any) -> Any:
 
 
 def _entry(value: Mapping[str, Any]) -> FileEntry:
-    entry = FileEntry(value["name"], value["staged"], value["checksum"])
+    entry = FileEntry(value["name"], value["staged"], value.get("checksum"))
     if not isinstance(entry.name, str) or not _FILE_NAME.fullmatch(entry.name):
         raise ValueError(f"{entry.name!r:.80} is no name of a .gl or .gd file in this folder")
     beginning = f".{entry.name}."
@@ -528,7 +538,9 @@ def _entry(value: Mapping[str, Any]) -> FileEntry:
         raise ValueError(f"{entry.staged!r:.80} is no staged name of {entry.name!r:.80}")
     if len(os.fsencode(entry.staged)) > _MOST_STAGED_BYTES:
         raise ValueError(f"the name {entry.name!r:.80} is too long")
-    if type(entry.checksum) is not int or not 0 <= entry.checksum < 1 << 32:
+    if entry.checksum is not None and (
+        type(entry.checksum) is not int or not 0 <= entry.checksum < 1 << 32
+    ):
         raise ValueError(f"a checksum is {entry.checksum!r:.80}")
     return entry
 
@@ -575,10 +587,10 @@ def parse_manifest(text: bytes, path: str | os.PathLike[str]) -> Manifest:
         content = json.loads(text)
         if content["format"] != _FORMAT:
             raise ValueError(f"its format is {content['format']!r:.80}")
-        if type(content["version"]) is not int or content["version"] != _VERSION:
+        if type(content["version"]) is not int or content["version"] not in _VERSIONS:
             raise ValueError(
-                f"it has version {content['version']!r:.80}, and this graphzero reads version "
-                f"{_VERSION}: use the graphzero that wrote it"
+                f"it has version {content['version']!r:.80}, and this graphzero reads versions 1 "
+                f"and 2: use the graphzero that wrote it"
             )
         return _decode(content)
     except _WRONG as error:

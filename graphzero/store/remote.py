@@ -51,10 +51,17 @@ _ORIGIN = "fetched.json"
 _WITH_FOLDERS = {"sftp", "ssh", "ftp", "hdfs", "webhdfs", "smb"}
 
 
+def _names_on_store(entry: FileEntry) -> tuple[str, str]:
+    """Where a file may be: a build that was killed after its commit leaves staged names."""
+    if entry.checksum is None:  # nothing tells the file of the final name from an earlier one
+        return entry.staged, entry.name
+    return entry.name, entry.staged
+
+
 def _located(store: RemoteFolder, entry: FileEntry) -> tuple[str, Start]:
     """The name of a file on the store, and its beginning."""
     starts: dict[str, Start] = {}
-    for name in (entry.name, entry.staged):  # which a build leaves that is killed after its commit
+    for name in _names_on_store(entry):
         with suppress(FileNotFoundError, PermissionError):  # S3 refuses what is not there
             starts[name] = store.start_of(name)
             if entry.describes(starts[name].page):
@@ -80,7 +87,7 @@ def _streamed(store: RemoteFolder, entry: FileEntry, folder: Path) -> FileCopy:
         return copy
 
     failures: list[FormatError | OSError] = []
-    for name in (entry.name, entry.staged):
+    for name in _names_on_store(entry):
         try:
             return store.tried(name, partial(stream, name))
         except (FormatError, FileNotFoundError) as error:
