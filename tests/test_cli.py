@@ -65,6 +65,8 @@ def test_help_explains_and_gives_examples(words, capfd):
         (["train", "d", "--prefetch", "magic"], "invalid choice: 'magic'"),
         (["pack", "d", "f", "--epochs", "1", "--lookahead", "x"], "invalid int value: 'x'"),
         (["build", "d", "--edges", "e", "--coalesce", "a=sum,a=min"], "has a name twice"),
+        (["build", "d", "--edges", "e", "--header", "--no-header"], "--no-header: is given twice"),
+        (["report", "--html", "a", "r.json", "--html", "b"], "--html: is given twice"),
         (["set", "d", "--split", "a=b", "--split", "a=c"], "'a' is given twice"),
         (["info", "d", "odd\x1b[2J\nfile"], r"unrecognized arguments: odd\x1b[2J\nfile"),
     ],

@@ -15,6 +15,7 @@ from typing import Any
 from graphzero.commands.parsing import (
     Command,
     NamedValues,
+    Switch,
     add_option,
     add_order_options,
     add_storage_options,
@@ -99,7 +100,7 @@ def _add_build_options(parser: argparse.ArgumentParser) -> None:
     text = "column to store as an attribute of the edges, by name; may be repeated"
     add("--edge-attr COL", text, dest="edge_attrs", action="append", type=str)
     text = "whether the first line is a header; auto looks"
-    add("--header", text, action=argparse.BooleanOptionalAction, default="auto")
+    add("--header", text, action=Switch, default="auto")
     text = "or tab, comma, semicolon, space"
     add("--delimiter CHAR", text, type=lambda mark: _DELIMITERS.get(mark, mark), default="auto")
     add_order_options(parser, order="hot", neighbors="in")

@@ -55,6 +55,31 @@ class Command:
     run: Callable[[Namespace], int | None]
 
 
+def _require_first(action: argparse.Action, args: Namespace) -> None:
+    """Refuses an option that a command line has twice: the last would hold without a word."""
+    names = vars(args).setdefault("single_options", set())
+    if action.option_strings and action.dest in names:
+        raise argparse.ArgumentError(action, "is given twice: leave one of them out")
+    names.add(action.dest)
+
+
+class _Single(argparse.Action):
+    """Stores the only value of an option."""
+
+    def __call__(self, parser: object, args: Namespace, value: object, name: object = "") -> None:
+        _require_first(self, args)
+        setattr(args, self.dest, value)
+
+
+class Switch(argparse.BooleanOptionalAction):
+    """The only ``--name`` or ``--no-name``."""
+
+    def __call__(self, parser: Any, args: Namespace, value: Any, name: str | None = None) -> None:
+        """Stores whether it is the first."""
+        _require_first(self, args)
+        super().__call__(parser, args, value, name)
+
+
 class NamedValues(argparse.Action):
     """Collects names and values of a repeated option, each name once."""
 
@@ -68,7 +93,12 @@ class NamedValues(argparse.Action):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose messages change no terminal."""
+    """A parser that takes an option once, unless its action collects values."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in (None, "store"):
+            self.register("action", name, _Single)
 
     def error(self, message: str) -> NoReturn:
         """Ends the program with exit code 2."""
