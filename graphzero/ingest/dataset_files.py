@@ -97,7 +97,7 @@ class StoredGraph:
 
         neighbors = self._entries("indices")
         ends = [
-            ReadColumn(np.dtype(np.uint32), header.width, self._users(order, read))
+            ReadColumn(np.dtype(np.uint32), header.width, self._in_user_ids(order, read))
             for order, read in ((self.owners, owners), (self.neighbors, neighbors.read))
         ]
         largest = self.owners.num_nodes - 1, self.neighbors.num_nodes - 1
@@ -125,10 +125,10 @@ class StoredGraph:
 
         return ReadColumn(values.dtype, len(values), read)
 
-    def _users(self, order: NodeOrder, read: Read) -> Read:
+    def _in_user_ids(self, order: NodeOrder, read: Read) -> Read:
         """The same reader, with the user's ids instead of stored ids; both are checked."""
 
-        def users(begin: int, end: int) -> Array:
+        def read_in_user_ids(begin: int, end: int) -> Array:
             out = np.empty(end - begin, np.uint32)
             # In small pieces: a conversion takes several times the memory of its ids.
             for at in range(begin, end, _CHUNK):
@@ -138,7 +138,7 @@ class StoredGraph:
                 out[at - begin : at - begin + len(ids)] = ids
             return out
 
-        return users
+        return read_in_user_ids
 
 
 def open_stored_order(path: Path, num_nodes: int) -> NodeOrder:

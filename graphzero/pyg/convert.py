@@ -107,7 +107,7 @@ def from_data(
     for name in options.keys() - api.GRAPH_OPTIONS:
         reason = _INSTEAD.get(name, f"there are {sorted(api.GRAPH_OPTIONS)}")
         raise TypeError(f"from_data has no {name}=: {reason}")
-    graph = _parts_of(_one_graph(data))
+    graph = _contents_of(_one_graph(data))
     of_nodes, of_edges = graph.nodes.values(), graph.edges.values()
     if weight_attrs is None:
         weight_attrs = ["edge_weight"] if _can_sample(of_edges, "edge_weight", np.float32) else []
@@ -209,7 +209,7 @@ class _Graph:
         return {"nodes": nodes, "edges": self.edges, "splits": self.splits}
 
 
-def _parts_of(data: Data | HeteroData) -> _Graph:
+def _contents_of(data: Data | HeteroData) -> _Graph:
     """The parts of a PyG graph; a ValueError names one that cannot be stored."""
     graph, is_typed = _Graph(), isinstance(data, HeteroData)
     if is_typed:
