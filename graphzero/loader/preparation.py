@@ -245,7 +245,7 @@ class Preparation:
 
     def _begin(self, number: int, readahead: Sequence[HopReadAhead] | None) -> Preparing:
         """A mini-batch with its seeds."""
-        item, begun = Preparing(number), _core.Clock()
+        item, begun, busy = Preparing(number), _core.Clock(), time.thread_time()
         try:
             positions = self._batches.positions_of(self._order, number)
             item.seeds = self._batches.seeds_at(
@@ -254,7 +254,7 @@ class Preparation:
         except Exception as error:
             item.error = error.with_traceback(None)
         item.sampled, item.disk = begun.spent(has_read=False)
-        self._drawing = item.sampled + item.disk
+        self._drawing = time.thread_time() - busy + item.disk  # without the time of other threads
         return item
 
     def _sample(self, items: Sequence[Preparing], readahead: Sequence[HopReadAhead] | None) -> None:
@@ -289,7 +289,7 @@ class Preparation:
     def _finish(self, item: Preparing, sampled: _core.Sampled | Exception) -> None:
         """Makes a mini-batch of what was sampled around its seeds."""
         assert item.seeds is not None
-        begun = _core.Clock()
+        begun, busy = _core.Clock(), time.thread_time()
         try:
             subgraph = self._batches.sampler.as_subgraph(sampled, item.seeds.num_nodes)
             item.batch = self._batches.batch_of(item.seeds, subgraph)
@@ -299,7 +299,7 @@ class Preparation:
         assert isinstance(sampled, _core.Sampled)
         item.seeds = None
         worked, waited = begun.spent(has_read=False)
-        self._finishing = worked + waited
+        self._finishing = time.thread_time() - busy + waited
         item.sampled += sampled.seconds + worked
         item.disk += sampled.disk_seconds + waited
         item.topology_missed = subgraph.pages_missed
