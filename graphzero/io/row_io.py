@@ -131,10 +131,10 @@ def touched_rows(
     ends = [np.empty(0, np.int64)]
     for source in sources.values():
         if source.is_managed and source.num_bytes > 0:
-            own = (source.rows_of(batch, subgraph) + 1) * source.store.row_bytes
+            last_bytes = (source.rows_of(batch, subgraph) + 1) * source.store.row_bytes
             if source.num_bytes < total:
-                own = np.ceil(own * (total / source.num_bytes)).astype(np.int64)
-            ends.append(own)
+                last_bytes = np.ceil(last_bytes * (total / source.num_bytes)).astype(np.int64)
+            ends.append(last_bytes)
     return np.sort(np.concatenate(ends))
 
 
@@ -410,8 +410,8 @@ class RowIO:
             for name, source in self.sources.items()
             if source.is_managed and source.num_bytes > 0
         }
-        own = {name: of_prefix for name, (of_prefix, _) in sizes.items() if of_prefix is not None}
-        chosen = own or {name: whole for name, (_, whole) in sizes.items()}
+        fixed = {name: of_prefix for name, (of_prefix, _) in sizes.items() if of_prefix is not None}
+        chosen = fixed or {name: whole for name, (_, whole) in sizes.items()}
         return PrefixGroup([self._prefixes[name] for name in chosen], list(chosen.values()))
 
     def _open_managed(

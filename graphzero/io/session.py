@@ -91,14 +91,14 @@ class TopologyFile:
         resident = {name: sizes[name] for name in self._tables} if has_tables else {}
         if not self.is_hot:
             return resident, 0
-        left = num_bytes - sum(resident.values())
+        remaining = num_bytes - sum(resident.values())
         indptr, an_edge = graph.indptr, self._edge_bytes
         a_node = 0 if "indptr" in resident else graph.section_width("indptr")
 
         def needed(node: int) -> int:
             return node * a_node + int(indptr[node]) * an_edge
 
-        nodes = bisect_right(range(graph.num_nodes + 1), left - a_node, key=needed) - 1
+        nodes = bisect_right(range(graph.num_nodes + 1), remaining - a_node, key=needed) - 1
         nodes = max(0, nodes)
         for name in self._lists:
             resident[name] = int(indptr[nodes]) * graph.section_width(name)
@@ -119,18 +119,20 @@ class TopologyFile:
         first, after = indptr[frontier].astype(np.int64), indptr[frontier + 1].astype(np.int64)
         edges = np.concatenate([first, after - 1])[np.tile(after > first, 2)]
         tables = self._bytes_of(self._tables)
-        found = [np.empty(0, np.int64)]
+        pages_of_sections = [np.empty(0, np.int64)]
         for name in self.sections:
             width = graph.section_width(name)
             if name in _OF_NODES:
                 ids = {"indptr": frontier, "node_rank": seeds}.get(name, nodes)
-                found.append(np.full_like(np.unique(ids * width // PAGESIZE), 2 * tables))
+                pages_of_sections.append(
+                    np.full_like(np.unique(ids * width // PAGESIZE), 2 * tables)
+                )
             else:
                 pages = np.unique(edges * width // PAGESIZE)
                 up_to = tables + (pages + 1) * (PAGESIZE // width) * self._edge_bytes
                 hubs = np.maximum(2 * tables, up_to)
-                found.append(hubs if self.is_hot else np.full_like(pages, total))
-        return np.minimum(np.concatenate(found), total)
+                pages_of_sections.append(hubs if self.is_hot else np.full_like(pages, total))
+        return np.minimum(np.concatenate(pages_of_sections), total)
 
 
 def topology_files(
@@ -161,13 +163,13 @@ def touched_topology(files: Sequence[TopologyFile], subgraph: TypedSubgraph) -> 
         Ascending.
     """
     total = sum(file.num_bytes for file in files)
-    found = [np.empty(0, np.int64)]
+    pages = [np.empty(0, np.int64)]
     for file in files:
-        own = file.touched_pages(subgraph)
+        of_file = file.touched_pages(subgraph)
         if 0 < file.num_bytes < total:
-            own = np.ceil(own * (total / file.num_bytes)).astype(np.int64)
-        found.append(own)
-    return np.sort(np.concatenate(found))
+            of_file = np.ceil(of_file * (total / file.num_bytes)).astype(np.int64)
+        pages.append(of_file)
+    return np.sort(np.concatenate(pages))
 
 
 class TopologyIO:
@@ -205,7 +207,9 @@ class TopologyIO:
         if not self._files:
             return None
         return tuple(
-            HopReadAhead(nodes if all(one.page_map().all() for one in prefixes) else 0, honest)
+            HopReadAhead(
+                nodes if all(prefix.page_map().all() for prefix in prefixes) else 0, honest
+            )
             for nodes, prefixes, honest in self._files
         )
 
