@@ -102,7 +102,7 @@ class Prefetch:
             raise ValueError(f"strategy must be one of {strategies}, not {self.strategy!r}")
         if self.advice not in _ADVICE:
             raise ValueError(f"advice must be one of {_ADVICE}, not {self.advice!r}")
-        object.__setattr__(self, "resident", _as_resident(self.resident))
+        object.__setattr__(self, "resident", as_share(self.resident, "resident"))
         for name in ("readahead_limit", "memory_limit"):
             value = getattr(self, name)
             if isinstance(value, str):
@@ -144,8 +144,8 @@ class Prefetch:
         return None if self.memory_limit is None else int(self.memory_limit)
 
 
-def _as_resident(value: object) -> int | float | None:
-    """Bytes as an integer, a fraction as a float.
+def as_share(value: object, name: str) -> int | float | None:
+    """A part of some rows: bytes as an integer, a fraction as a float; sizes may be texts.
 
     Raises
     ------
@@ -159,15 +159,15 @@ def _as_resident(value: object) -> int | float | None:
         try:
             value = float(text)
         except ValueError:
-            return parse_size(text, "resident")
+            return parse_size(text, name)
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-        raise ValueError(f"resident must be a fraction or bytes, not {value!r}")
+        raise ValueError(f"{name} must be a fraction or bytes, not {value!r}")
     number = float(value)
     if 0 <= number <= 1:
         return number
     if number < 0 or number != int(number):
         raise ValueError(
-            f"resident must be a fraction from 0 to 1, or a whole number of bytes above 1, "
+            f"{name} must be a fraction from 0 to 1, or a whole number of bytes above 1, "
             f"not {value!r}"
         )
     return int(number)
@@ -202,13 +202,17 @@ class RowReader:
         self, fetched: Fetched, fills: _core.Fills, batch: int, empty: Allocator
     ) -> npt.NDArray[np.generic]:
         """The array that `fills` will fill with the rows of a mini-batch, `batch` of the fills."""
-        count = len(fetched) if isinstance(fetched, np.ndarray) else fetched.num_rows
-        dtype, from_dtype = self._store.conversion(self._dtype)
-        out = empty((count, *self._store.shape[1:]), dtype)
+        _, from_dtype = self._store.conversion(self._dtype)
+        out = empty(*self.shape_and_dtype(fetched))
         if out.size:
             num_bytes = out.reshape(-1).view(np.uint8)
             self._store.add_to(fills, batch, fetched, num_bytes, from_dtype)
         return out
+
+    def shape_and_dtype(self, fetched: Fetched) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
+        """Of the array of `add`."""
+        count = len(fetched) if isinstance(fetched, np.ndarray) else fetched.num_rows
+        return (count, *self._store.shape[1:]), self._store.conversion(self._dtype)[0]
 
     def close(self) -> None:
         """Ends the threads, and releases what the reader holds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -485,6 +486,11 @@ class RowIO:
     ) -> npt.NDArray[np.generic]:
         """The array that will have the rows of a mini-batch; see `RowReader.add`."""
         return self._readers[name].add(fetched, fills, batch, empty)
+
+    def placed_bytes(self, name: RowKey, fetched: Fetched) -> int:
+        """Bytes of the array of `add`."""
+        shape, dtype = self._readers[name].shape_and_dtype(fetched)
+        return math.prod(shape) * dtype.itemsize
 
     def close(self) -> None:
         """Ends the threads, after the calls that they are in."""
