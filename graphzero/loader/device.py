@@ -18,7 +18,7 @@ from torch import Tensor
 from graphzero.loader.host_blocks import HostBlock, room, view_of
 from graphzero.loader.mini_batch import apply_to_tensors, give_stats, tensors_of
 from graphzero.loader.stats import BatchStats
-from graphzero.sampling.threads import WorkerThreads
+from graphzero.sampling.threads import WorkerThreads, run_outside
 from graphzero.units import as_count
 
 # Who keeps a smaller tensor of a mini-batch, such as the labels, does not keep its rows.
@@ -241,6 +241,9 @@ class SendingIterator(Iterator[Any]):
         """Ends the thread, after the mini-batch that it waits for."""
         self._is_over = True
         self._threads.close()
+
+    def __del__(self) -> None:
+        run_outside(self._threads.close)  # persistent workers serve the next pass after that
 
 
 def _stopped() -> RuntimeError:

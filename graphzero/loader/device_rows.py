@@ -16,7 +16,7 @@ from torch import Tensor
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.user_input import IdArray, Values
 from graphzero.io.row_io import RowKey, RowSource
-from graphzero.loader.host_blocks import SplitRows
+from graphzero.loader.host_blocks import RowPlaces
 from graphzero.loader.mini_batch import AnyBatch, TypedMiniBatch, as_tensor
 from graphzero.store.free_memory import available_memory
 from graphzero.units import available_processors, format_bytes
@@ -62,7 +62,7 @@ class DeviceRows:
 
     def splits(
         self, sources: Mapping[RowKey, RowSource], number: int, subgraph: Any
-    ) -> dict[RowKey, SplitRows]:
+    ) -> dict[RowKey, RowPlaces]:
         """Which rows of a mini-batch are sent."""
         return {
             key: _split(sources[key].rows_of(number, subgraph), len(rows))
@@ -106,10 +106,10 @@ def _rows_beyond(rows_of: Any, resident: int, number: int, subgraph: Any) -> IdA
     return rows[rows >= resident]
 
 
-def _split(rows: IdArray, resident: int) -> SplitRows:
+def _split(rows: IdArray, resident: int) -> RowPlaces:
     is_resident = rows < resident
     resident_at = np.flatnonzero(is_resident)
-    return SplitRows(
+    return RowPlaces(
         missing_at=_as_narrow(np.flatnonzero(~is_resident)),
         resident_at=_as_narrow(resident_at),
         resident_ids=_as_narrow(rows[resident_at]),
@@ -185,23 +185,18 @@ def _divided(
     features: Mapping[RowKey, RowSource], wanted: int, expected_rows: Mapping[RowKey, int]
 ) -> dict[RowKey, int]:
     """Rows of each attribute, in proportion to the bytes of its rows in a mini-batch."""
-    counts = dict.fromkeys(features, 0)
-    open_keys, left = list(features), wanted
-    while open_keys:
-        weights = {
-            key: max(1, expected_rows.get(key, 1)) * features[key].store.row_bytes
-            for key in open_keys
-        }
-        total = sum(weights.values())
-        shares = {key: left * weight // max(1, total) for key, weight in weights.items()}
-        full = [key for key in open_keys if shares[key] >= features[key].num_bytes]
-        for key in full or open_keys:
-            size = features[key].num_bytes if full else shares[key]
-            counts[key] = size // max(1, features[key].store.row_bytes)
-            left -= size
-            open_keys.remove(key)
-        if not full:
-            break
+    weights = {
+        key: max(1, expected_rows.get(key, 1) * source.store.row_bytes)
+        for key, source in features.items()
+    }
+    counts, left, total = {}, wanted, sum(weights.values())
+    # first those that fit whole: the others divide what these leave
+    for key in sorted(features, key=lambda key: features[key].num_bytes / weights[key]):
+        row_bytes = max(1, features[key].store.row_bytes)
+        share = left * weights[key] // total // row_bytes
+        counts[key] = min(features[key].store.num_nodes, share)
+        left -= counts[key] * row_bytes
+        total -= weights[key]
     return counts
 
 

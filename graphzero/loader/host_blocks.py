@@ -22,7 +22,7 @@ def room(num_bytes: int) -> int:
 
 
 @dataclass(frozen=True)
-class SplitRows:
+class RowPlaces:
     """Which rows of a mini-batch are on the device, and which are sent.
 
     Attributes

@@ -18,7 +18,7 @@ from typing_extensions import Self
 from graphzero.graph.dataset import OF_DATA, Dataset
 from graphzero.graph.user_input import Values
 from graphzero.io.row_io import RowKey
-from graphzero.loader.host_blocks import HostBlock, SplitRows
+from graphzero.loader.host_blocks import HostBlock, RowPlaces
 from graphzero.loader.shared_blocks import WORKER_BLOCKS, SharedBlocks, shared_memory_of
 from graphzero.loader.stats import BatchStats
 from graphzero.sampling.sampler import Subgraph, TypedSubgraph
@@ -58,7 +58,7 @@ class SampledBatch:
         The node type or edge type of the seeds.
     block : HostBlock or None
         The memory of most of its arrays, for a device or because it is page-locked.
-    splits : dict of str to SplitRows
+    splits : dict of str to RowPlaces
         Of attributes whose first rows are on the device: `rows` has only the others.
     """
 
@@ -69,7 +69,7 @@ class SampledBatch:
     fields: dict[RowKey, Values] = field(default_factory=dict)
     input_type: Kind = NODES
     block: HostBlock | None = None
-    splits: dict[RowKey, SplitRows] = field(default_factory=dict)
+    splits: dict[RowKey, RowPlaces] = field(default_factory=dict)
 
     @property
     def subgraph(self) -> Subgraph | TypedSubgraph:

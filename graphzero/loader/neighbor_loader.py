@@ -221,7 +221,8 @@ class _OnDevice:
         return self.sender.send((batch, splits), sampled.block, self._arrived)
 
     def _arrived(self, sent: tuple[AnyBatch, dict[RowKey, dict[str, torch.Tensor]]]) -> object:
-        return self.finish.output_of(self.rows.finish(*sent))
+        batch, splits = sent
+        return self.finish.output_of(self.rows.finish(batch, splits))
 
 
 @dataclass
