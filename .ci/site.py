@@ -23,15 +23,20 @@ PAGES = {
 LINK = re.compile(r"(\]\()((?:\.\./|docs/)?[\w./-]+)((?:#[^)\s]*)?\))")
 # A link that is called as its file is.
 FILE_NAME = re.compile(r"\[(?:docs/)?[\w-]+\.md(?=\]\(((?:\.\./|docs/)?[\w./-]+\.md))")
-# What stands in cells of tables and in code, and the names in it that have hyphens.
-CELL = re.compile(r"(<(td|th|code)(?: [^>]*)?>)(.*?)(</\2>)", re.DOTALL)
-NAME = re.compile(r"(?<![\w&#.-])(-{1,2}\w[\w.=-]*|\w[\w.]*(?:-\w[\w.]*)+)(?![^<]*>)")
 
-SHORT_CODE = re.compile(r"<code>(?=[^<\s]{1,32}</code>)")
+# What docstrings become, and what is meant: names, parameters without a description, pages.
+SHOWN = {">open_dataset<": ">open<", "path - like": "path-like"}
+UNDESCRIBED = re.compile(r' \u2013\s*<div class="doc-md-description">\s*</div>')
+PAGE_NAME = re.compile(r"<code>docs/([\w-]+)\.md</code>")
+
 # A row whose first cell is a heading of those below.
 HEADING_ROW = re.compile(r"<tr>\n<td>(.*)</td>\n((?:<td></td>\n)+)</tr>")
-# What docstrings become, and what they mean.
-SHOWN = {">open_dataset<": ">open<", "path - like": "path-like"}
+# What stands in cells of tables and in code, and what no line ends in: names that have hyphens,
+# short code, a number before its unit, a word before the mark of a note.
+CELL = re.compile(r"(<(td|th|code)(?: [^>]*)?>)(.*?)(</\2>)", re.DOTALL)
+NAME = re.compile(r"(?<![\w&#.-])(-{1,2}\w[\w.=-]*|\w[\w.]*(?:-\w[\w.]*)+)(?![^<]*>)")
+SHORT_CODE = re.compile(r"<code>(?=[^<\s]{1,32}</code>)")
+UNIT = re.compile(r"(?<=\w) (?=[¹²³⁴])|(?<=\d) (?=%|(?:[mnµ]?s|[kMG]i?B|[MB])\b)")
 
 
 def _version() -> str:
@@ -57,6 +62,10 @@ def on_config(config: Any) -> Any:
     return config
 
 
+def _title(page: Path) -> str:
+    return re.findall("^# (.*)", page.read_text(), re.MULTILINE)[0]
+
+
 def _in_the_repository(target: str, page: str) -> str:
     """A link's target from the repository's root."""
     folder = "" if page in PAGES.values() else "docs"
@@ -67,8 +76,7 @@ def _rewritten(text: str, page: str) -> str:
     """Links as they are on the site, where pages of the root and of docs/ lie side by side."""
 
     def title(file_name: re.Match[str]) -> str:
-        path = ROOT / _in_the_repository(file_name[1], page)
-        return "[" + re.findall("^# (.*)", path.read_text(), re.MULTILINE)[0]
+        return "[" + _title(ROOT / _in_the_repository(file_name[1], page))
 
     def link(found: re.Match[str]) -> str:
         target = _in_the_repository(found[2], page)
@@ -103,8 +111,12 @@ def on_page_content(html: str, *, page: Any, **_: Any) -> str:
     def wide(row: re.Match[str]) -> str:
         return f'<tr>\n<td colspan="{1 + row[2].count("<td>")}">{row[1]}</td>\n</tr>'
 
-    def whole(cell: re.Match[str]) -> str:
-        return cell[1] + NAME.sub(r'<span class="name">\1</span>', cell[3]) + cell[4]
+    def link(name: re.Match[str]) -> str:
+        return f'<a href="{name[1]}.html">{_title(ROOT / "docs" / f"{name[1]}.md")}</a>'
 
-    html = SHORT_CODE.sub('<code class="name">', HEADING_ROW.sub(wide, html))
-    return CELL.sub(whole, html)
+    def whole(cell: re.Match[str]) -> str:
+        text = cell[3] if cell[2] == "code" else UNIT.sub("&nbsp;", cell[3])
+        return cell[1] + NAME.sub(r'<span class="name">\1</span>', text) + cell[4]
+
+    html = PAGE_NAME.sub(link, UNDESCRIBED.sub("", HEADING_ROW.sub(wide, html)))
+    return CELL.sub(whole, SHORT_CODE.sub('<code class="name">', html))
