@@ -50,8 +50,9 @@ def _repository() -> str:
         return f"{os.environ.get('GITHUB_SERVER_URL', 'https://github.com')}/{name}"
     command = ["git", "remote", "get-url", "origin"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    address = re.fullmatch(r"https://(?:[^@/]*@)?(.+?)(?:\.git)?\n", done.stdout)
-    return f"https://{address[1]}" if address else ""
+    pattern = r"(?:https://(?:[^@/]*@)?|git@)([\w.-]+)[/:](.+?)(?:\.git)?\n"
+    address = re.fullmatch(pattern, done.stdout)
+    return f"https://{address[1]}/{address[2]}" if address else ""
 
 
 def on_config(config: Any) -> Any:
