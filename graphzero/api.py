@@ -45,7 +45,7 @@ def build(
     time_attrs: str | Iterable[str] | None = None,
     num_nodes: int | None = None,
     ids: Literal["dense", "map"] | None = "dense",
-    directed: bool = True,
+    directed: bool | None = None,
     neighbors: Neighbors = "in",
     order: Order = "hot",
     presample: Presample | None = None,
@@ -97,9 +97,10 @@ def build(
     ids : {"dense", "map"}
         "dense": ids are the numbers 0 to num_nodes - 1. "map": any integers of 64 bits or any
         texts; ``ds.node_ids`` and ``ds.lookup`` lead from one to the other.
-    directed : bool
+    directed : bool, optional
         If False, each edge is stored in both directions, a self-loop once; a list that has both
-        directions of every edge is recognised, with a warning.
+        directions of every edge is recognised, with a warning. Default: True, with a warning if no
+        edge has its reverse.
     neighbors : {"in", "out", "both"}
         Which neighbours are sampled. Messages flow along the edges with "in"; random walks need
         "out" or "both".
@@ -154,7 +155,8 @@ def build(
         time_attrs=time_attrs,
         num_nodes=num_nodes,
         ids=ids,
-        directed=directed,
+        directed=directed is not False,
+        says_direction=directed is not None,
         neighbors=neighbors,
         order=order,
         presample=presample,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphzero.ingest import dataset_files, graph_input
+from graphzero.ingest.closing import Closing
 from graphzero.ingest.edges import EdgeList, IdBound, read_edges
 from graphzero.ingest.graph_input import GraphInput, naming
 from graphzero.ingest.id_map import collect_ids
@@ -165,13 +166,17 @@ def _write_new(writer: DatasetWriter, graph: GraphInput, wanted: BuildOptions) -
         directed=wanted.directed,
         extras=_write_extras(writer, wanted.extras),
     )
-    return OrderedContent(
+    num_loops = {edge_type: edges.num_loops for edge_type, edges in lists.items()}
+    manifest = OrderedContent(
         writer,
         manifest,
         lists=lists,
         node_rows={name: opened.attributes for name, opened in graph.nodes.items()},
         edge_rows={edge_type: prepared.attributes for edge_type, prepared in read.items()},
     ).write()
+    notes = writer.options.notes
+    Closing(writer.folder, manifest, num_loops, notes, wanted.says_direction).describe()
+    return manifest
 
 
 def write_dataset(path: str | os.PathLike[str], wanted: BuildOptions) -> BuildNotes:

@@ -401,6 +401,7 @@ class OrderedContent:
             for name, memory in self._memory_by_type(part).items():
                 ids = self._occurrences(name, max(_MIN_PIECE, memory // 32))
                 orders[name] = hot_order(self.writer.folder, orders[name].num_nodes, ids, memory)
+                options.notes.num_named[name] = orders[name].num_counted or 0
         return orders
 
     def _memory_by_type(self, part: int) -> dict[str, int]:
