@@ -209,7 +209,8 @@ class Additions:
             path = table.attributes[attribute].resolve(self.writer.folder)
             stored = dataset_files.open_stored_array(path, table.num_nodes)
             # A table's features become float32, where nothing else is stored.
-            dtype = stored.dtype if attribute == "x" else None
+            has_decimals = attribute == "x" or stored.dtype.kind == "f"
+            dtype = stored.dtype if has_decimals else None
             reading = NodeReading(ids=self._ids.get(name))
             opened = graph_input.open_node_attribute(value, attribute, dtype, reading)
             rows[attribute] = _as_stored(opened, stored)

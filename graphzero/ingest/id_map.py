@@ -25,6 +25,7 @@ from graphzero.ingest.sources.columns import (
     Column,
     Table,
     id_column,
+    without_index,
 )
 from graphzero.ingest.sources.tables import is_table, open_table
 from graphzero.ingest.sources.text_table import HeaderRule
@@ -383,7 +384,7 @@ class NodeIds:
 
 def split_nodes(value: Any, ids: NodeIds, name: str) -> Iterator[Array]:
     """The nodes of a split that the user gave by ids, in pieces: a split as it can be written."""
-    split, source = f"split {name!r}", as_source(value)
+    split, source = f"split {name!r}", as_source(without_index(value))
     # A list of str has ids, not files.
     are_texts = isinstance(value, list | tuple) and all(isinstance(node, str) for node in value)
     with_columns = is_table(source.value) and not are_texts

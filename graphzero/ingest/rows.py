@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from graphzero.ingest.sources.columns import (
     is_source_name,
     is_target_name,
     unnamed_columns,
+    without_index,
 )
 from graphzero.ingest.sources.tables import is_table, open_table
 from graphzero.ingest.sources.text_table import HeaderRule, is_number
@@ -211,6 +212,12 @@ class Rows:
     def converted(self, dtype: DType) -> Rows:
         """The same rows in another dtype, as the constructor has it."""
         return Rows(self.table, self.values, key=self.key, vector=self.vector, dtype=dtype)
+
+    def with_decimals(self) -> Rows:
+        """The same rows of text, with decimals where they began with integers."""
+        values = [replace(column, dtype=np.dtype(np.float64)) for column in self.values]
+        rows = Rows(self.table, values, key=self.key, vector=self.vector)
+        return rows.with_replaced(self._replacement)
 
     def with_replaced(self, replacement: MergedRows | None) -> Rows:
         """The same rows, with other values of merged edges."""
@@ -411,7 +418,7 @@ def _part_of(rows: Rows) -> Part:
 
 def open_split(value: Any, split: str, name: str, held: str) -> Rows:
     """The ids, positions or mask of a split; `held` says in messages what it must hold."""
-    source = as_source(value)
+    source = as_source(without_index(value))
     with_columns = is_table(source.value)
     source.check_options(FOR_VALUES, split, is_table=with_columns)
     if not with_columns:
@@ -577,6 +584,14 @@ def _text_dtype(table: Table, values: Sequence[int], name: str, dtype: DType | N
     return np.dtype(np.float64 if fractions or name == "edge_attr" else np.int64)
 
 
+def _hint_of_text(table: Table, at: int, name: str) -> str:
+    """What to do about a cell of text that is no number of its column."""
+    place = f"; column {table.label(at)!r}" if table.names else f"; column {at}"
+    if name == "x":
+        return f"{place} is a feature: gz.Source(..., columns=[...]) says which columns are"
+    return f"{place} begins with numbers, so that all must be: correct the cell, or leave it out"
+
+
 def _number_dtypes(
     table: Table, values: Sequence[int], stored: Sequence[DType | None]
 ) -> list[DType]:
@@ -616,7 +631,16 @@ def rows_of_table(
     labels = ["label" if name == "y" else name] * len(kinds)
     if name == "x":
         labels = [f"feature {i}" for i in range(len(kinds))]
-    values = list(map(Column, columns.values, labels, kinds))
+    values = [
+        Column(
+            at,
+            label,
+            kind,
+            hint="" if stored is not None else _hint_of_text(table, at, name),
+            may_widen=stored is None and dtype is None and name != "y",
+        )
+        for at, label, kind in zip(columns.values, labels, kinds, strict=True)
+    ]
     key = None if columns.key is None else id_column(columns.key, "node id", ids)
     is_vector = name != "x" if columns.is_vector is None else columns.is_vector
     has_one_number = len(values) == 1 and not kinds[0].shape

@@ -28,7 +28,7 @@ from graphzero.ingest.options import WriteOptions
 from graphzero.ingest.row_files import Remap, rows_layout, write_edge_rows, write_rows, write_split
 from graphzero.ingest.rows import Rows, as_numbers, rows_of_array
 from graphzero.ingest.sort import Array, spooling_near, temp_array
-from graphzero.ingest.sources.columns import Column, checked
+from graphzero.ingest.sources.columns import Column, DecimalError, checked
 from graphzero.ingest.sources.tables import InputFiles, noting_inputs
 from graphzero.store.atomic import folder_lock, require_disk_space
 from graphzero.store.folder import commit, is_committed, recover, recover_dataset
@@ -159,14 +159,23 @@ class DatasetWriter:
     ) -> FileEntry:
         """A file of a row for each node; see `write_rows`."""
         path = self.folder / name
-        return self.add(write_rows(path, rows, order, self.options, fill_missing=fill_missing))
+        try:
+            file = write_rows(path, rows, order, self.options, fill_missing=fill_missing)
+        except DecimalError:
+            decimals = rows.with_decimals()
+            file = write_rows(path, decimals, order, self.options, fill_missing=fill_missing)
+        return self.add(file)
 
     def edge_rows(
         self, name: str, rows: Rows, graph: Path, stored_as: Path | None = None
     ) -> FileEntry:
         """A file of a row for each edge of a graph file; see `write_edge_rows`."""
         path = self.folder / name
-        return self.add(write_edge_rows(path, rows, graph, self.options, stored_as))
+        try:
+            file = write_edge_rows(path, rows, graph, self.options, stored_as)
+        except DecimalError:
+            file = write_edge_rows(path, rows.with_decimals(), graph, self.options, stored_as)
+        return self.add(file)
 
     def splits(
         self,

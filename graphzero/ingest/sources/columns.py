@@ -31,6 +31,10 @@ MAX_NODES = 1 << 32
 MAX_MAPPED_RECORDS = 1 << 18
 
 
+class DecimalError(ValueError):
+    """A column that began with integers, and may widen, goes on with decimals."""
+
+
 class NodeLookup(Protocol):
     """The nodes that the user's ids name."""
 
@@ -65,6 +69,8 @@ class Column:
         What to do if its cells are not valid, for messages; "" if there is nothing to say.
     ids : NodeLookup or None
         What takes the user's ids to nodes, where they are mapped.
+    may_widen : bool
+        Whether integers that turn out to be followed by decimals are read again as these.
     """
 
     index: int
@@ -73,6 +79,7 @@ class Column:
     is_id: bool = False
     hint: str = ""
     ids: NodeLookup | None = field(default=None, compare=False)
+    may_widen: bool = False
 
     @property
     def is_raw(self) -> bool:
@@ -94,7 +101,8 @@ class Column:
             return f"{what} {self.label}{self.hint}"
         bounds = np.iinfo(self.dtype.base)
         hint = "; ids='map' takes any integers and texts" if self.is_id else self.hint
-        return f"a {self.label} (an integer from {bounds.min} to {bounds.max}){hint}"
+        article = "an" if self.label[0] in "aeiou" else "a"
+        return f"{article} {self.label} (an integer from {bounds.min} to {bounds.max}){hint}"
 
 
 def checked_count(num_nodes: SupportsIndex) -> int:
@@ -648,6 +656,12 @@ def is_frame(value: object) -> bool:
         hasattr(value, "__arrow_c_stream__")
         and any(hasattr(value, name) for name in ("columns", "column_names", "schema"))
     )
+
+
+def without_index(value: Any) -> Any:
+    """A pandas Series of ids as its values: those that a filter has left; a mask as it is."""
+    is_series = isinstance(value, types_of("pandas", "Series"))
+    return value.to_numpy() if is_series and value.dtype != np.bool_ else value
 
 
 def is_chunks(value: object) -> bool:
