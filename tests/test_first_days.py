@@ -70,3 +70,24 @@ def test_a_filtered_series_of_ids_has_no_index(tmp_path, ids):
         assert ds.splits["val"].tolist() == [3, 0, 2, 1]
     with pytest.raises(ValueError, match="an index of its own, and records are not found by it"):
         gz.build(tmp_path / "d", EDGES, splits={"train": (frame.age > 1)[::2]})
+
+
+def test_masks_and_arrays_are_in_the_order_of_the_only_table_of_nodes(tmp_path):
+    frame = pd.DataFrame({"id": KEYS, "age": [1, 2, 3, 4]})
+    x, train = np.arange(8.0).reshape(4, 2), np.array([True, False, True, False])
+    splits = {"train": train, "val": (~train).tolist(), "test": pd.Series(train)}
+    options = {"splits": splits, "feature_dtype": "float16", "ids": "map"}
+    nodes = {"age": gz.Source(frame, columns="age")}
+    with gz.build(tmp_path / "d", PAIRS, x, nodes=nodes, **options) as ds:
+        assert list(ds.node_ids) == ["a", "b", "c", "d"]
+        assert ds.x.tolist() == x[[1, 3, 2, 0]].tolist()
+        assert ds.age.tolist() == [2, 4, 3, 1]
+        shown = {name: ids.tolist() for name, ids in ds.splits.items()}
+        assert shown == {"train": [3, 2], "val": [0, 1], "test": [3, 2]}
+    with pytest.raises(ValueError, match="features has 3 rows, and the pandas DataFrame, in whose"):
+        gz.build(tmp_path / "d", PAIRS, x[:3], nodes=nodes, ids="map")
+    with pytest.raises(ValueError, match=r"mask of shape \(3,\) for a table of 4 nodes"):
+        gz.build(tmp_path / "d", PAIRS, nodes=nodes, splits={"a": train[:3]}, ids="map")
+    nodes["height"] = gz.Source(frame[["id", "age"]], columns="age")  # another table
+    with pytest.raises(ValueError, match="its rows have no node ids.*an array beside one such"):
+        gz.build(tmp_path / "d", PAIRS, x, nodes=nodes, ids="map")

@@ -213,6 +213,8 @@ class Additions:
             dtype = stored.dtype if has_decimals else None
             reading = NodeReading(ids=self._ids.get(name))
             opened = graph_input.open_node_attribute(value, attribute, dtype, reading)
+            if is_mapped:
+                graph_input.require_ids(attribute, opened)
             rows[attribute] = _as_stored(opened, stored)
             if not is_mapped:
                 counts.add(opened.count() - (0 if opened.in_order else table.num_nodes))
@@ -323,7 +325,7 @@ class Additions:
                         self.id_maps[name] = entry
             finally:
                 temporary.discard()
-        graph = graph_input.with_nodes(graph, self._ids)
+        graph = graph_input.with_nodes(graph, self._ids, self.writer.folder)
         for name, new in nodes.items():
             new.rows, new.count = graph.nodes[name].attributes, len(self._ids[name].table)
             if new.rows and new.count == new.num_stored:

@@ -60,7 +60,7 @@ def _map_ids(writer: DatasetWriter, graph: GraphInput) -> tuple[GraphInput, dict
         for name in dict.fromkeys((edge_type[0], edge_type[2])):
             note = graph.ids[name].table.described()
             options.notes.add(edge_type, f"{name}: {note}" if name else note)
-    return graph_input.with_nodes(graph, graph.ids), entries
+    return graph_input.with_nodes(graph, graph.ids, writer.folder), entries
 
 
 def _read_lists(

@@ -239,6 +239,8 @@ class _Change:
             return rows if dtype is None else rows.converted(dtype)
         reading = NodeReading(self.changes.id_column, ids, has_labels and name == "x")
         rows = graph_input.open_node_attribute(value, name, self.changes.dtype, reading)
+        if ids is not None:
+            graph_input.require_ids(name, rows)
         if rows.in_order and rows.count() != order.num_nodes:
             raise ValueError(
                 f"{rows.name} has {rows.count()} rows for {order.num_nodes} nodes: every node "
