@@ -45,7 +45,7 @@ def build(
     time_attrs: str | Iterable[str] | None = None,
     num_nodes: int | None = None,
     ids: Literal["dense", "map"] | None = "dense",
-    directed: bool | None = None,
+    directed: bool = True,
     neighbors: Neighbors = "in",
     order: Order = "hot",
     presample: Presample | None = None,
@@ -97,10 +97,10 @@ def build(
     ids : {"dense", "map"}
         "dense": ids are the numbers 0 to num_nodes - 1. "map": any integers of 64 bits or any
         texts; ``ds.node_ids`` and ``ds.lookup`` lead from one to the other.
-    directed : bool, optional
+    directed : bool
         If False, each edge is stored in both directions, a self-loop once; a list that has both
-        directions of every edge is recognised, with a warning. Default: True, with a warning if no
-        edge has its reverse.
+        directions of every edge is recognised, with a warning. If True, a long list in which no
+        edge has its reverse is warned of.
     neighbors : {"in", "out", "both"}
         Which neighbours are sampled. Messages flow along the edges with "in"; random walks need
         "out" or "both".
@@ -155,8 +155,8 @@ def build(
         time_attrs=time_attrs,
         num_nodes=num_nodes,
         ids=ids,
-        directed=directed is not False,
-        says_direction=directed is not None,
+        directed=directed,
+        asks_direction=True,
         neighbors=neighbors,
         order=order,
         presample=presample,

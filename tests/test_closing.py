@@ -18,7 +18,7 @@ from graphzero.ingest.options import BuildOptions
 
 def said(folder, edges, **options):
     """The lines of a build by their first word, and its advice."""
-    notes = write_dataset(folder, BuildOptions(edges, says_direction=False, **options))
+    notes = write_dataset(folder, BuildOptions(edges, asks_direction=True, **options))
     rows = dict(line.split(maxsplit=1) for line in notes.table)
     return rows, notes.advice
 
@@ -103,11 +103,12 @@ def test_attributes_splits_and_types_are_named(tmp_path):
 def test_the_quickstart_of_cora_without_a_direction_says_what_to_change(real_data, tmp_path, capfd):
     cora = real_data / "cora"
     inputs = [cora / name for name in ("edges.csv", "features.npy", "labels.npy")]
-    with pytest.warns(UserWarning, match=r"no edge has its reverse.*directed=False.*stores both"):
+    with pytest.warns(
+        UserWarning, match=r"no edge has its reverse.*directed=False.*stores both ways"
+    ):
         gz.build(tmp_path / "d", *inputs).close()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        gz.build(tmp_path / "d", *inputs, directed=True).close()
         gz.build(tmp_path / "d", *inputs, directed=False).close()
         gz.build(tmp_path / "d", *inputs, progress=True).close()
     assert "directed=False (--undirected)" in capfd.readouterr().err.splitlines()[-1]
@@ -118,4 +119,4 @@ def test_the_quickstart_of_cora_without_a_direction_says_what_to_change(real_dat
 def test_rows_of_another_dataset_are_told_by_nodes_without_an_edge(tmp_path):
     edges = files.random_edges(900, 5000)
     with pytest.warns(UserWarning, match=r"1,\d\d\d of 2,000 nodes have no edge: look whether"):
-        gz.build(tmp_path / "d", edges, np.zeros((2000, 2), np.float32), directed=True).close()
+        gz.build(tmp_path / "d", edges, np.zeros((2000, 2), np.float32)).close()

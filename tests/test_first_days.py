@@ -91,3 +91,104 @@ def test_masks_and_arrays_are_in_the_order_of_the_only_table_of_nodes(tmp_path):
     nodes["height"] = gz.Source(frame[["id", "age"]], columns="age")  # another table
     with pytest.raises(ValueError, match="its rows have no node ids.*an array beside one such"):
         gz.build(tmp_path / "d", PAIRS, x, nodes=nodes, ids="map")
+
+
+# --- labels
+
+
+def test_labels_of_some_nodes_leave_the_others_unknown(tmp_path):
+    labels = table(tmp_path / "y.csv", "id,label", [3, 0], [1, 2])
+    options = {"splits": {"train": [0, 1, 3]}}
+    with pytest.warns(UserWarning, match="label") as said:
+        ds = gz.build(tmp_path / "d", EDGES, labels=labels, **options)
+    with ds:
+        assert (ds.y.tolist(), ds.num_classes) == ([2, -1, -1, 1], 3)
+    texts = [str(warning.message) for warning in said]
+    assert any("y.csv has no row for 2 of 4 nodes: they get -1" in text for text in texts)
+    assert any("'train': 1 of its 3 nodes have no label (it is negative)" in text for text in texts)
+    with pytest.warns(UserWarning, match="they get -1"):
+        ds = gz.set_attribute(tmp_path / "d", "y", labels)
+    with ds:
+        assert ds.y.tolist() == [2, -1, -1, 1]
+    with pytest.raises(ValueError, match="has no row for 2 of 4 nodes, the first is node 1"):
+        gz.build(tmp_path / "d", EDGES, nodes={"age": labels})
+
+
+TEXTS = ["dog", "cat", "été", "dog"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "frame", "category", "list", "array", "series"])
+@pytest.mark.parametrize("name", ["y", "kind"])
+def test_texts_are_classes_in_the_order_of_their_names(tmp_path, kind, name):
+    frame = pd.DataFrame({"id": range(4), "value": TEXTS})
+    value = {
+        "csv": lambda: table(tmp_path / "t.csv", "id,value", range(4), TEXTS),
+        "frame": lambda: frame,
+        "category": lambda: frame.astype({"value": "category"}),
+        "list": lambda: TEXTS,
+        "array": lambda: np.array(TEXTS),
+        "series": lambda: frame.value,
+    }[kind]()
+    with gz.build(tmp_path / "d", EDGES, nodes={name: value}) as ds:
+        assert ds.attributes[name].dtype == np.int64
+        assert ds[name].tolist() == [1, 0, 2, 1]
+        assert ds.classes == {name: ["cat", "dog", "été"]}
+        assert ds.num_classes == (3 if name == "y" else None)
+
+
+def test_new_classes_stand_behind_the_others(tmp_path):
+    folder = tmp_path / "d"
+    gz.build(folder, EDGES, labels=TEXTS).close()
+    with gz.append(folder, nodes={"y": ["cat", "bee"]}) as ds:
+        assert (ds.y.tolist(), ds.num_classes) == ([1, 0, 2, 1, 0, 3], 4)
+        assert ds.classes == {"y": ["cat", "dog", "été", "bee"]}
+    with gz.set_attribute(folder, "y", ["ant", "cat", "cat", "bee", "cat", "cat"]) as ds:
+        assert (ds.y.tolist(), ds.num_classes) == ([4, 0, 0, 3, 0, 0], 5)
+    with gz.reorder(folder, "input") as ds:
+        assert ds.classes == {"y": ["cat", "dog", "été", "bee", "ant"]}
+    with pytest.raises(ValueError, match="'y' was built from the names of classes, and these are"):
+        gz.append(folder, nodes={"y": [1]})
+    with gz.set_attribute(folder, "y", range(6)) as ds:
+        assert ds.classes == {}
+    with pytest.raises(ValueError, match="'y' was built from numbers, and these are the names of"):
+        gz.append(folder, nodes={"y": ["cat"]})
+    with pytest.raises(ValueError, match=r"column 'value' has more than 65,536 different texts"):
+        many = pd.DataFrame({"id": range(70_000), "value": map(str, range(70_000))})
+        gz.build(folder, EDGES, nodes={"kind": many.assign(value="n" + many.value)})
+
+
+# --- dates
+
+DATES = [
+    "2020-01-01",
+    "2020-01-02 12:00:00.75",
+    "1969-12-31T23:59:59.5",
+    "2020-01-01",
+    "2020-01-03",
+]
+SECONDS = [1577836800, 1577966400, -1, 1577836800, 1578009600]
+
+
+@pytest.mark.parametrize("kind", ["csv", "texts", "timestamps", "zone"])
+def test_dates_are_seconds(tmp_path, kind, capfd):
+    frame = pd.DataFrame({"src": EDGES[:, 0], "dst": EDGES[:, 1], "time": DATES})
+    if kind == "timestamps":
+        frame["time"] = pd.to_datetime(frame.time, format="ISO8601")
+    elif kind == "zone":
+        frame["time"] = [date[:10] + "T02:00:00+02:00" for date in DATES]
+    edges = table(tmp_path / "e.csv", "src,dst,time", *EDGES.T, DATES) if kind == "csv" else frame
+    seconds = SECONDS
+    if kind == "zone":
+        seconds = [1577836800, 1577923200, -86400, 1577836800, 1578009600]
+    nodes = {"born": frame[["time"]].assign(id=range(5)), "kind": np.array(DATES, "M8[ms]")}
+    with gz.build(tmp_path / "d", edges, nodes=nodes, edge_ids=True, progress=True) as ds:
+        assert ds.edge_time.tolist() == seconds
+        assert ds.born.tolist() == seconds
+        assert ds.kind.tolist() == SECONDS
+    assert "timestamp=time (dates as seconds since 1970, UTC)" in capfd.readouterr().err
+
+
+def test_a_date_that_is_none_is_an_error(tmp_path):
+    path = table(tmp_path / "e.csv", "src,dst,time", *EDGES.T, [*DATES[:4], "soon"])
+    with pytest.raises(ValueError, match=r"a timestamp is no ISO date as the first one is.*'soon'"):
+        gz.build(tmp_path / "d", path)

@@ -95,6 +95,16 @@ def _as_stored(rows: Rows, stored: Rows) -> Rows:
     return rows.converted(stored.dtype)
 
 
+def _follow_classes(name: str, rows: Rows, stored: list[str] | None) -> None:
+    """Has new classes stand behind the stored ones; refuses numbers beside names."""
+    if (stored is None) != (rows.classes is None):
+        kinds = ("numbers", "the names of classes")
+        has, given = kinds if stored is None else kinds[::-1]
+        raise ValueError(f"{rows.name}: {name!r} was built from {has}, and these are {given}")
+    if stored is not None and rows.classes is not None:
+        rows.classes.follow(stored)
+
+
 def _require_alike(source: EdgeTypeInput, sampled_by: SampledBy) -> None:
     """Refuses weights and times that the stored edges lack, and the other way round."""
     edges = source.edges
@@ -215,6 +225,7 @@ class Additions:
             opened = graph_input.open_node_attribute(value, attribute, dtype, reading)
             if is_mapped:
                 graph_input.require_ids(attribute, opened)
+            _follow_classes(attribute, opened, (table.classes or {}).get(attribute))
             rows[attribute] = _as_stored(opened, stored)
             if not is_mapped:
                 counts.add(opened.count() - (0 if opened.in_order else table.num_nodes))

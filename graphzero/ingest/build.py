@@ -19,7 +19,7 @@ from graphzero.ingest.link_split import Bounds, hold_out, time_bounds, write_lin
 from graphzero.ingest.lists import ends_of
 from graphzero.ingest.merge import Prepared, prepare_edges, prepare_held_out
 from graphzero.ingest.options import BuildNotes, BuildOptions, Presampler, Progress, WriteOptions
-from graphzero.ingest.rows import Rows, count_classes
+from graphzero.ingest.rows import Rows, classes_of, count_classes
 from graphzero.ingest.sort import spooling_near
 from graphzero.ingest.sources.tables import noting_inputs
 from graphzero.ingest.writer import (
@@ -104,7 +104,8 @@ def _write_nodes(
             splits = writer.splits(name, nodes.splits, counts[name])
             labels = nodes.attributes.get("y")
             num_classes = None if labels is None else count_classes(labels)
-        tables[name] = NodeTable(counts[name], splits=splits, num_classes=num_classes)
+        classes = classes_of(nodes.attributes) or None
+        tables[name] = NodeTable(counts[name], {}, splits, num_classes, classes=classes)
     return tables
 
 
@@ -175,7 +176,7 @@ def _write_new(writer: DatasetWriter, graph: GraphInput, wanted: BuildOptions) -
         edge_rows={edge_type: prepared.attributes for edge_type, prepared in read.items()},
     ).write()
     notes = writer.options.notes
-    Closing(writer.folder, manifest, num_loops, notes, wanted.says_direction).describe()
+    Closing(writer.folder, manifest, num_loops, notes, wanted.asks_direction).describe()
     return manifest
 
 

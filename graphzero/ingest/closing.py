@@ -28,14 +28,14 @@ _MEMORY = 1 << 26
 class Closing:
     """The end of a build, whose files are written.
 
-    `says_direction` is whether the user has chosen between directed and undirected.
+    `asks_direction` is whether a list in which no edge has its reverse is told.
     """
 
     folder: Path
     manifest: Manifest
     num_loops: Mapping[EdgeType, int]
     notes: BuildNotes
-    says_direction: bool
+    asks_direction: bool
 
     def describe(self) -> None:
         """Puts the table and the advice into the notes; warns of seeds without a label."""
@@ -64,14 +64,16 @@ class Closing:
     def _label(self, of: str, name: str) -> str:
         return f"{of}.{name}" if of else name
 
-    def _attributes(self, of: str, files: dict[str, FileEntry]) -> Iterator[tuple[str, str]]:
+    def _attributes(self, of: str, files: Mapping[str, FileEntry]) -> Iterator[tuple[str, str]]:
         for attribute, file in files.items():
             rows = open_stored_array(file.resolve(self.folder), self._header(file).num_nodes)
             shape = f" {list(rows.row_shape)}" if rows.row_shape else ""
             text = f"{dtype_name(rows.dtype)}{shape}"
-            if attribute == "y" and of in self.manifest.nodes:
-                count = self.manifest.nodes[of].num_classes
-                text += f", {count:,} classes" if count is not None else ""
+            nodes = self.manifest.nodes.get(of)
+            count = nodes.num_classes if nodes and attribute == "y" else None
+            if nodes and nodes.classes and attribute in nodes.classes:
+                count = len(nodes.classes[attribute])
+            text += f", {count:,} classes" if count is not None else ""
             yield self._label(of, attribute), text
 
     def _split(self, name: str, split: str, file: FileEntry) -> str:
@@ -148,16 +150,13 @@ class Closing:
         result = self._reversed_of_file(table.graph) if counted is None else counted.result()
         share = result.count / max(1, result.looked_up or num_distinct)
         about = "" if result.looked_up is None else "about "
-        if share == 0 and num_distinct >= _TELLING_EDGES and not self.says_direction:
-            what = (
-                f"none of {result.looked_up:,} edges that were looked up has"
-                if about
-                else "no edge has"
-            )
+        asks = self.asks_direction and not self.manifest.is_typed
+        if share == 0 and num_distinct >= _TELLING_EDGES and asks:
+            what = f"none of {result.looked_up:,} edges has" if about else "no edge has"
             self.notes.advice.append(
                 f"{what} its reverse in the list, so that messages go one way only: if edges "
                 "have no direction, and each is there once, directed=False (--undirected) stores "
-                "both; directed=True says that it is meant"
+                "both ways"
             )
         return [f"{about}{100 * share:.3g} % with their reverse"]
 

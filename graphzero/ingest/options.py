@@ -341,7 +341,7 @@ class BuildOptions:
     num_nodes: int | None = None
     ids: str | None = "dense"
     directed: bool = True
-    says_direction: bool = True  # whether the user has chosen `directed`
+    asks_direction: bool = False  # whether a list without any reverse is to be told
     neighbors: Neighbors = "in"
     order: str = "hot"
     presample: Presampler | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from graphzero.ingest.options import FOR_NODES, FOR_VALUES, AttributeOf, Source, as_source
 from graphzero.ingest.options import Column as ColumnName
 from graphzero.ingest.sources.arrays import known_names, open_array
+from graphzero.ingest.sources.codes import Classes, codes_of
 from graphzero.ingest.sources.columns import (
     IDS,
     LABELS,
@@ -138,6 +139,12 @@ class Rows:
         self._count: int | None = None
 
     @property
+    def classes(self) -> Classes | None:
+        """The classes that texts were made to."""
+        codes = self.values[0].codes
+        return codes if isinstance(codes, Classes) else None
+
+    @property
     def in_order(self) -> bool:
         """Whether rows have no ids."""
         return self.key is None
@@ -198,6 +205,7 @@ class Rows:
     def array(self) -> Array | None:
         """The array that has these very rows, in which others than the next can be read."""
         is_plain = self.in_order and self.dtype == self._stored_dtype and self._replacement is None
+        is_plain = is_plain and self.values[0].codes is None
         if not is_plain or not isinstance(self.table, ArrayTable):
             return None
         array = self.table.columns[self.values[0].index]
@@ -249,10 +257,19 @@ class Rows:
         return out
 
 
+def classes_of(attributes: Mapping[str, Rows]) -> dict[str, list[str]]:
+    """The names of classes, by attribute."""
+    return {
+        name: rows.classes.names for name, rows in attributes.items() if rows.classes is not None
+    }
+
+
 def count_classes(labels: Rows) -> int | None:
     """Largest label + 1; None if labels are not integers, or all are negative."""
     if labels.dtype.kind not in "iub" or not labels.vector:
         return None
+    if labels.classes is not None:
+        return len(labels.classes.names)
     largest = max(
         (int(rows.max()) for _, rows in labels.chunks(_COUNT_ROWS) if len(rows)), default=-1
     )
@@ -366,13 +383,34 @@ def open_attribute(
         allowed = FOR_NODES if of == "node" else FOR_VALUES
         source.check_options(allowed, label, is_table=with_columns)
         if not with_columns:
-            rows.append(_open_arrays(source.value, label, known_names(name, of), dtype))
+            may_be_texts = of == "node" and name != "x" and dtype is None
+            array = _array_of_texts(source.value) if may_be_texts else None
+            if array is None:
+                rows.append(_open_arrays(source.value, label, known_names(name, of), dtype))
+            else:
+                texts = ArrayTable(label, [array], of="row")
+                rows.append(rows_of_table(texts, ValueColumns((0,), is_vector=True), name, of=of))
         elif of == "edge":
             table = open_table(source, of="edge")
             rows.append(rows_of_table(table, _columns_of(table, source, of), name, dtype))
         else:
             rows.append(_open_node_table(source, name, dtype, reading))
     return _joined_rows(label, rows, name, dtype) if several else rows[0]
+
+
+def _array_of_texts(value: Any) -> Array | None:
+    """A vector of texts or of NumPy's dates, as objects, if it is one."""
+    is_files = isinstance(value, list) and all(map(is_array_file, value))
+    if not isinstance(value, list | np.ndarray) or is_files or not len(value):
+        return None
+    array = np.asarray(value)
+    if array.ndim != 1 or not (array.dtype.kind in "UTM" or isinstance(array[0], str)):
+        return None
+    return (
+        np.datetime_as_string(array).astype(object)
+        if array.dtype.kind == "M"
+        else array.astype(object)
+    )
 
 
 def _open_node_table(source: Source, name: str, dtype: DType | None, reading: NodeReading) -> Rows:
@@ -389,7 +427,7 @@ def _open_node_table(source: Source, name: str, dtype: DType | None, reading: No
     columns = _columns_of(table, source, "node")
     if reading.has_labels and source.columns is None:
         _refuse_names_of_labels(table, columns.values)
-    return rows_of_table(table, columns, name, dtype, reading.ids)
+    return rows_of_table(table, columns, name, dtype, reading.ids, of="node")
 
 
 def _joined_rows(label: str, parts: Sequence[Rows], name: str, dtype: DType | None) -> Rows:
@@ -617,13 +655,22 @@ def rows_of_table(
     name: str,
     dtype: DType | None = None,
     ids: NodeLookup | None = None,
+    *,
+    of: AttributeOf = "edge",
 ) -> Rows:
     """The values of some columns: text is parsed, other values are those of their own dtype.
 
-    Without a dtype, the first record of text decides between two of 64 bits. `ids` take the ids of
-    nodes to nodes, where they are mapped.
+    Without a dtype, the first record of text decides between two of 64 bits, dates as seconds, and,
+    of nodes, texts as classes. `ids` take the ids of nodes to nodes, where they are mapped.
     """
     stored = table.dtypes
+    if len(columns.values) == 1 and name not in ("x", "node id") and dtype is None:
+        label = "label" if name == "y" else name
+        column = Column(columns.values[0], label, np.dtype(np.int64))
+        codes = codes_of(table, column, texts=of == "node")
+        if codes is not None:
+            key = None if columns.key is None else id_column(columns.key, "node id", ids)
+            return Rows(table, [replace(column, codes=codes)], key=key, vector=True)
     if stored is None:
         kinds = [_text_dtype(table, columns.values, name, dtype)] * len(columns.values)
     else:

@@ -35,6 +35,14 @@ class DecimalError(ValueError):
     """A column that began with integers, and may widen, goes on with decimals."""
 
 
+class Codes(Protocol):
+    """What makes numbers of cells that are none."""
+
+    def find(self, values: Any, column: Column, table: Table, record: int) -> npt.NDArray[np.int64]:
+        """The numbers of a chunk of raw cells, whose first one is that of a record."""
+        ...
+
+
 class NodeLookup(Protocol):
     """The nodes that the user's ids name."""
 
@@ -69,6 +77,8 @@ class Column:
         What to do if its cells are not valid, for messages; "" if there is nothing to say.
     ids : NodeLookup or None
         What takes the user's ids to nodes, where they are mapped.
+    codes : Codes or None
+        What makes numbers of texts or dates.
     may_widen : bool
         Whether integers that turn out to be followed by decimals are read again as these.
     """
@@ -79,7 +89,13 @@ class Column:
     is_id: bool = False
     hint: str = ""
     ids: NodeLookup | None = field(default=None, compare=False)
+    codes: Codes | None = field(default=None, compare=False)
     may_widen: bool = False
+
+    @property
+    def translation(self) -> Codes | None:
+        """What takes cells as they are to numbers."""
+        return self.codes if self.ids is None else self.ids
 
     @property
     def is_raw(self) -> bool:
@@ -90,8 +106,8 @@ class Column:
         return self.dtype == object
 
     def raw(self) -> Column:
-        """The same column of ids, as they are."""
-        return replace(self, dtype=np.dtype(object), ids=None)
+        """The same column, with cells as they are."""
+        return replace(self, dtype=np.dtype(object), ids=None, codes=None)
 
     def expected(self) -> str:
         """A valid cell, in words."""
@@ -173,18 +189,18 @@ class Table(ABC):
 
         Pieces have about `max_records` records.
         """
-        if all(column.ids is None for column in columns):
+        if all(column.translation is None for column in columns):
             return self.read(columns, max_records)
         return self._mapped_chunks(columns, max(1, min(max_records, MAX_MAPPED_RECORDS)))
 
     def _mapped_chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
-        stored = [column if column.ids is None else column.raw() for column in columns]
+        stored = [column if column.translation is None else column.raw() for column in columns]
         record = 0
         for chunk in self.read(stored, max_records):
             yield tuple(
                 values
-                if column.ids is None
-                else column.ids.find(values, column, self, record).astype(column.dtype)
+                if column.translation is None
+                else column.translation.find(values, column, self, record).astype(column.dtype)
                 for values, column in zip(chunk, columns, strict=True)
             )
             record += len(chunk[0])
