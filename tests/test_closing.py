@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
+from pathlib import Path
 
 import files
 import numpy as np
@@ -14,6 +16,8 @@ from graphzero import _core
 from graphzero.ingest import lists
 from graphzero.ingest.build import write_dataset
 from graphzero.ingest.options import BuildOptions
+
+BUILDING = Path(__file__).resolve().parents[1] / "docs" / "building.md"
 
 
 def said(folder, edges, **options):
@@ -110,8 +114,11 @@ def test_the_quickstart_of_cora_without_a_direction_says_what_to_change(real_dat
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         gz.build(tmp_path / "d", *inputs, directed=False).close()
-        gz.build(tmp_path / "d", *inputs, progress=True).close()
-    assert "directed=False (--undirected)" in capfd.readouterr().err.splitlines()[-1]
+        splits = {name: cora / f"{name}_idx.npy" for name in ("train", "val", "test")}
+        gz.build(tmp_path / "d", *inputs, splits, progress=True).close()
+    (printed,) = re.findall(r"```text\n(.*?)```", BUILDING.read_text(), re.DOTALL)
+    assert capfd.readouterr().err.endswith(printed)
+    assert "directed=False (--undirected)" in printed.splitlines()[-1]
     assert run("build", tmp_path / "d", "--edges", inputs[0]) == 0
     assert "directed=False (--undirected)" in capfd.readouterr().out.splitlines()[-1]
 
