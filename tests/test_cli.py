@@ -193,8 +193,9 @@ def test_build_takes_columns_by_name_and_every_option(inputs, tmp_path, capfd):
     more = ["--num-nodes", 30, "--memory-limit", "512MB", "--header", "--delimiter", "comma"]
     assert run("build", folder, "--edges", inputs / "edges.csv", *options, *more) == 0
     out, err = capfd.readouterr()
-    built, closing = out.splitlines()
+    built, *table, closing = out.splitlines()
     assert built.startswith(f"{folder}: 30 nodes, 20 edges (20 in the edge list), ")
+    assert [line.split()[0] for line in table] == ["nodes", "edges"]
     assert closing == "read src=to, dst=from; ignored weight; in-neighbours; directed"
     assert err == ""
     with gz.open(folder) as ds:

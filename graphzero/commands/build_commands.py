@@ -133,9 +133,10 @@ def _build(args: argparse.Namespace) -> None:
             raise ValueError(f"with --from, the file says what these are: {', '.join(changed)}")
         options = read_description(args.description)
     order = order_options(args)
+    options["asks_direction"] = True
     wanted = checked_options(BuildOptions(**options, neighbors=args.neighbors, **order))
     notes = write_dataset(args.dir, wanted)
-    print_built(args, args.dir, notes.lines())
+    print_built(args, args.dir, [*notes.lines(), *notes.advice])
 
 
 def edges_of(files: Sequence[str]) -> str | list[str]:
