@@ -18,7 +18,7 @@ from graphzero.commands.build_commands import BUILD, IMPORT
 from graphzero.commands.change_commands import APPEND, REORDER, SET
 from graphzero.commands.demo_command import DEMO
 from graphzero.commands.inspect_commands import INFO, VERIFY
-from graphzero.commands.parsing import Parser, add_command, add_flags
+from graphzero.commands.parsing import Parser, add_command, add_flags, with_options
 from graphzero.commands.remote_commands import FETCH, PUBLISH
 from graphzero.commands.report_command import REPORT
 from graphzero.commands.train_commands import PACK, TRAIN
@@ -108,7 +108,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None and args.command in ("train", "demo"):
         _let_threads_sleep()
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: _fail(f"warning: {message}")
+        warnings.showwarning = lambda message, *_, **__: _fail(
+            f"warning: {with_options(str(message), args)}"
+        )
         try:
             require_local(getattr(args, "dir", None) or getattr(args, "path", None) or "")
             code: int | None = args.run(args)
@@ -126,5 +128,5 @@ def main(argv: Sequence[str] | None = None) -> int:
         except Exception as error:
             if args.debug:
                 print_lines(*traceback.format_exc().rstrip().split("\n"), file=sys.stderr)
-            _fail(_one_line(error))
+            _fail(with_options(_one_line(error), args))
             return 1

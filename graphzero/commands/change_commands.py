@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphzero.commands.build_commands import (
+    add_reading_options,
+    add_text_options,
     as_column_or_none,
     as_pair,
     edges_of,
@@ -24,6 +28,11 @@ from graphzero.commands.parsing import (
     shows_progress,
 )
 
+if TYPE_CHECKING:
+    from graphzero.ingest.options import Source
+
+_ID_COLUMN = "node ids in tables, by name or position; 'none' if they are in the order of the nodes"
+
 
 def _add_append_options(parser: argparse.ArgumentParser) -> None:
     add = partial(add_option, parser)
@@ -34,22 +43,25 @@ def _add_append_options(parser: argparse.ArgumentParser) -> None:
     add("--node NAME=FILE", "the rows of new nodes; may be repeated", **options)
     text = "a .toml or .json file with 'edges' and 'nodes', as of graphzero build"
     add("--from FILE", text, dest="description")
+    add("--id-column COL", _ID_COLUMN, type=as_column_or_none)
     add("--remove-edges FILE", ".npy file of positions in the edge list, or a mask of it")
     add("--memory-limit SIZE", "memory to use", default="2GB")
+    add_reading_options(parser)
 
 
 def _append(args: argparse.Namespace) -> None:
     """Add edges and nodes to a dataset, or remove edges, without a build.
 
     graphzero append data/ --edges new_edges.csv
+    graphzero append data/ --edges new.csv --src person --dst friend --edge-attr amount
     graphzero append data/ --edges new_edges.npy --node x=new_x.npy --node y=new_y.npy
     graphzero append data/ --from more.toml
     graphzero append data/ --remove-edges positions.npy
     """
     from graphzero.api import append  # pyarrow takes long to import
 
-    edges = None if args.edges is None else edges_of(args.edges)
-    nodes = args.nodes or None
+    edges: Any = None if args.edges is None else _source_of_edges(args)
+    nodes: Any = _tables_as_sources(args.nodes, id_column=args.id_column) or None
     if args.description is not None:
         if args.edges is not None or args.nodes:
             raise ValueError("with --from, the file says what is new: leave --edges and --node out")
@@ -57,6 +69,12 @@ def _append(args: argparse.Namespace) -> None:
         if unknown := sorted(description.keys() - {"edges", "nodes"}):
             raise ValueError(f"{args.description}: {unknown[0]!r} is not for append")
         edges, nodes = description["edges"], description.get("nodes")
+    if args.edges is None and _source_of_edges(args).options():
+        raise ValueError(
+            "--src, --header and the like say how --edges is read: there is no --edges"
+        )
+    if args.id_column is not None and not args.nodes:
+        raise ValueError("--id-column is for the tables that --node names")
     append(
         args.dir,
         edges,
@@ -66,6 +84,42 @@ def _append(args: argparse.Namespace) -> None:
         progress=shows_progress(args),
     ).close()
     print_built(args, args.dir)
+
+
+def _source_of_edges(args: argparse.Namespace) -> Source:
+    """What ``--edges`` names, with the options that say how it is read."""
+    from graphzero.ingest.options import Source  # pyarrow takes long to import
+
+    return Source(
+        edges_of(args.edges or [""]),
+        src=args.src,
+        dst=args.dst,
+        weight=args.weight,
+        timestamp=args.timestamp,
+        edge_attrs=args.edge_attrs,
+        header=args.header,
+        delimiter=args.delimiter,
+    )
+
+
+def _tables_as_sources(
+    files: Mapping[str, str],
+    *,
+    id_column: str | int | bool | None = None,
+    columns: str | list[str] | None = None,
+    header: bool | str = "auto",
+    delimiter: str = "auto",
+) -> dict[str, Any]:
+    """Files by name, the tables among them with the options that say how they are read."""
+    from graphzero.ingest.options import Source
+    from graphzero.ingest.sources.tables import is_table
+
+    return {
+        name: Source(file, id_column=id_column, columns=columns, header=header, delimiter=delimiter)
+        if is_table(file)
+        else file
+        for name, file in files.items()
+    }
 
 
 def _add_set_options(parser: argparse.ArgumentParser) -> None:
@@ -82,15 +136,19 @@ def _add_set_options(parser: argparse.ArgumentParser) -> None:
     add("--drop-attribute NAME", "may be repeated", dest="drop_attributes", **several)
     add("--drop-split NAME", "may be repeated", dest="drop_splits", **several)
     add("--dtype DTYPE", "to store attributes in, such as float16 (default: as of graphzero build)")
-    text = "node ids in tables, by name or position; 'none' if they are in the order of the nodes"
-    add("--id-column COL", text, type=as_column_or_none)
     add("--memory-limit SIZE", "memory to use", default="2GB")
+    group = parser.add_argument_group("reading tables")
+    add_option(group, "--id-column COL", _ID_COLUMN, type=as_column_or_none)
+    text = "columns of values; one is a number for each, several are a row (default: all others)"
+    add_option(group, "--columns NAME,NAME", text)
+    add_text_options(group)
 
 
 def _set(args: argparse.Namespace) -> None:
     """Set and drop attributes and splits of a dataset, without a build.
 
     graphzero set data/ --attribute year=years.npy --split train=train.npy
+    graphzero set data/ --attribute year=papers.csv --id-column key --columns year
     graphzero set data/ --attribute x=embeddings.gd --drop-attribute year
     graphzero set data/ --of edge --attribute kind=kinds.npy
     graphzero set data/ --of author__writes__paper --attribute position=positions.npy
@@ -98,6 +156,12 @@ def _set(args: argparse.Namespace) -> None:
     from graphzero.api import change  # pyarrow takes long to import
     from graphzero.ingest.changes import Changes
 
+    columns = args.columns and (args.columns[0] if len(args.columns) == 1 else [*args.columns])
+    for name in ("attributes", "splits"):
+        files = _tables_as_sources(
+            getattr(args, name), columns=columns, header=args.header, delimiter=args.delimiter
+        )
+        setattr(args, name, files)
     changes = options_as(Changes, args) or Changes()
     if not (args.attributes or args.splits or args.drop_attributes or args.drop_splits):
         raise ValueError("nothing to set or drop: see graphzero set --help")
