@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -59,9 +60,19 @@ def _append(args: argparse.Namespace) -> None:
     graphzero append data/ --remove-edges positions.npy
     """
     from graphzero.api import append  # pyarrow takes long to import
+    from graphzero.ingest.options import Source
 
-    edges: Any = None if args.edges is None else _source_of_edges(args)
-    nodes: Any = _tables_as_sources(args.nodes, id_column=args.id_column) or None
+    reading = _reading(args)
+    edges: Any = None
+    if args.edges is not None:
+        edges = replace(reading, value=edges_of(args.edges))
+    elif reading.options():
+        raise ValueError(
+            "--src, --header and the like say how --edges is read: there is no --edges"
+        )
+    nodes: Any = _as_sources(args.nodes, Source("", id_column=args.id_column)) or None
+    if args.id_column is not None and nodes is None:
+        raise ValueError("--id-column is for the tables that --node names")
     if args.description is not None:
         if args.edges is not None or args.nodes:
             raise ValueError("with --from, the file says what is new: leave --edges and --node out")
@@ -69,12 +80,6 @@ def _append(args: argparse.Namespace) -> None:
         if unknown := sorted(description.keys() - {"edges", "nodes"}):
             raise ValueError(f"{args.description}: {unknown[0]!r} is not for append")
         edges, nodes = description["edges"], description.get("nodes")
-    if args.edges is None and _source_of_edges(args).options():
-        raise ValueError(
-            "--src, --header and the like say how --edges is read: there is no --edges"
-        )
-    if args.id_column is not None and not args.nodes:
-        raise ValueError("--id-column is for the tables that --node names")
     append(
         args.dir,
         edges,
@@ -86,38 +91,20 @@ def _append(args: argparse.Namespace) -> None:
     print_built(args, args.dir)
 
 
-def _source_of_edges(args: argparse.Namespace) -> Source:
-    """What ``--edges`` names, with the options that say how it is read."""
+def _reading(args: argparse.Namespace) -> Source:
+    """The options that say how a table is read, but for ids, as a source without a value."""
     from graphzero.ingest.options import Source  # pyarrow takes long to import
 
-    return Source(
-        edges_of(args.edges or [""]),
-        src=args.src,
-        dst=args.dst,
-        weight=args.weight,
-        timestamp=args.timestamp,
-        edge_attrs=args.edge_attrs,
-        header=args.header,
-        delimiter=args.delimiter,
-    )
+    args.value = ""
+    return replace(options_as(Source, args) or Source(""), id_column=None)
 
 
-def _tables_as_sources(
-    files: Mapping[str, str],
-    *,
-    id_column: str | int | bool | None = None,
-    columns: str | list[str] | None = None,
-    header: bool | str = "auto",
-    delimiter: str = "auto",
-) -> dict[str, Any]:
-    """Files by name, the tables among them with the options that say how they are read."""
-    from graphzero.ingest.options import Source
+def _as_sources(files: Mapping[str, str], reading: Source) -> dict[str, Any]:
+    """Files by name; tables are read by the options of a source."""
     from graphzero.ingest.sources.tables import is_table
 
     return {
-        name: Source(file, id_column=id_column, columns=columns, header=header, delimiter=delimiter)
-        if is_table(file)
-        else file
+        name: replace(reading, value=file) if is_table(file) else file
         for name, file in files.items()
     }
 
@@ -156,12 +143,11 @@ def _set(args: argparse.Namespace) -> None:
     from graphzero.api import change  # pyarrow takes long to import
     from graphzero.ingest.changes import Changes
 
-    columns = args.columns and (args.columns[0] if len(args.columns) == 1 else [*args.columns])
-    for name in ("attributes", "splits"):
-        files = _tables_as_sources(
-            getattr(args, name), columns=columns, header=args.header, delimiter=args.delimiter
-        )
-        setattr(args, name, files)
+    if args.columns is not None and len(args.columns) == 1:
+        (args.columns,) = args.columns  # a number for each, and no row
+    reading = _reading(args)
+    args.attributes = _as_sources(args.attributes, reading)
+    args.splits = _as_sources(args.splits, reading)
     changes = options_as(Changes, args) or Changes()
     if not (args.attributes or args.splits or args.drop_attributes or args.drop_splits):
         raise ValueError("nothing to set or drop: see graphzero set --help")
