@@ -165,7 +165,7 @@ def test_the_budget_is_kept_within_a_tenth(work, monkeypatch, budget, start, lea
     times = module.of_settings(found.trials)
     assert sum(len(each) == 3 for each in times.values()) >= least
     assert found.chosen == settings[0]
-    with pytest.raises(ValueError, match=r"a budget of 2 s is too short: 3 trials of 2 settings"):
+    with pytest.raises(ValueError, match=r"the budget is too short: 3 trials of 2 settings"):
         tune(work, disk=False, settings=settings, seconds=2)
 
 

@@ -29,6 +29,7 @@ from graphzero.store.free_memory import (
     memory_groups,
     number,
 )
+from graphzero.store.manifest import read_manifest
 from graphzero.store.mapped_file import residency, resident_bytes
 from graphzero.units import available_processors, format_bytes
 
@@ -125,6 +126,19 @@ def mapped_files(pids: Iterable[int]) -> list[str]:
     return list(paths)
 
 
+def busy_seconds() -> float | None:
+    """Counter: that any program used the processors that this process may use."""
+    times = psutil.cpu_times(percpu=True)
+    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(len(times))
+    used = ("user", "nice", "system", "irq", "softirq", "steal")
+    seconds = [
+        sum(getattr(time, name, 0.0) for name in used)
+        for number, time in enumerate(times)
+        if number in usable
+    ]
+    return sum(seconds) if len(seconds) == len(usable) else None
+
+
 # --- the memory group
 
 
@@ -173,6 +187,15 @@ def read_files(paths: Iterable[str | os.PathLike[str]], parts: int = 1) -> tuple
                     reading = replace(reading, page_cache=page_cache, residency=shares.tolist())
             readings.append(reading)
     return tuple(readings)
+
+
+def order_of_nodes(paths: Iterable[str]) -> str | None:
+    """The order of the nodes of the first dataset that files are of; None if it has drifted."""
+    for folder in (parent for path in paths for parent in Path(path).parents[:3]):
+        with suppress(OSError, ValueError):
+            manifest = read_manifest(folder)
+            return None if manifest.has_drifted else manifest.order
+    return None
 
 
 @lru_cache(maxsize=64)

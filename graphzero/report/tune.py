@@ -352,7 +352,7 @@ def tune(
         If the workload is wrong, or the limit far too low; before any trial. After the first, if
         the time is too short to compare two settings.
     """
-    budget = _Budget(time.monotonic() + seconds, seconds)
+    budget = _Budget(time.monotonic() + seconds)
     if memory_limit is not None and memory_limit < _LEAST_LIMIT:
         raise ValueError(
             f"the memory limit is {memory_limit:,} bytes, and Python with PyTorch takes more than "
@@ -386,7 +386,7 @@ def tune(
         trials: list[Trial] = []
         for number, setting, count in _turns(settings, rounds, trials, budget):
             share, begin = budget.share(count), time.monotonic()
-            timeout = budget.remaining() + _OVERRUN * seconds
+            timeout = budget.end - begin + _OVERRUN * seconds
             trial = measure(workload, setting, group, files, seconds=share, timeout=timeout)
             trials.append(replace(trial, round=number))
             loaded = (trial.seconds_per_batch or 0.0) * (_WARM_UP + _BATCHES)
@@ -409,37 +409,23 @@ def tune(
 
 @dataclass
 class _Budget:
-    """The time that trials share.
-
-    Attributes
-    ----------
-    end : float
-        The moment.
-    seconds : float
-        In all.
-    starts : list of float
-        Seconds that trials took beside their mini-batches.
-    """
+    """The time until a moment, and the seconds that trials took beside their mini-batches."""
 
     end: float
-    seconds: float
     starts: list[float] = field(default_factory=list)
 
-    def remaining(self) -> float:
-        """Seconds from now on."""
-        return self.end - time.monotonic()
-
+    @property
     def start(self) -> float:
         """Seconds that a trial takes beside its mini-batches."""
         return median(self.starts or [_USUAL_START])
 
     def num_trials(self) -> int:
         """How many of the shortest trials there is time for."""
-        return int(self.remaining() / (self.start() + _LEAST_SECONDS))
+        return int((self.end - time.monotonic()) / (self.start + _LEAST_SECONDS))
 
     def share(self, count: int) -> float:
         """Seconds for the mini-batches of a trial, if there will be so many."""
-        seconds = self.remaining() / count - self.start()
+        seconds = (self.end - time.monotonic()) / count - self.start
         return min(_MOST_SECONDS, max(_LEAST_SECONDS, seconds))
 
 
@@ -462,10 +448,10 @@ def _turns(
             random.Random(number).shuffle(remaining)
         for place, setting in enumerate(remaining):
             if number == 0 and place == 1 and budget.num_trials() < compared * rounds - 1:
-                least = (budget.start() + _LEAST_SECONDS) * compared * rounds
+                least = (budget.start + _LEAST_SECONDS) * compared * rounds
                 raise ValueError(
-                    f"a budget of {budget.seconds:.0f} s is too short: {rounds} trials of "
-                    f"{compared} settings take {least:.0f} s here"
+                    f"the budget is too short: {rounds} trials of {compared} settings take "
+                    f"{least:.0f} s here"
                 )
             if number == 0 and place >= compared and budget.num_trials() <= compared * later:
                 break
