@@ -13,6 +13,8 @@ from cli_program import run
 from payment_files import write_csv
 
 import graphzero as gz
+from graphzero.cli import make_parser
+from graphzero.commands.parsing import with_options
 
 pytestmark = pytest.mark.no_asan
 
@@ -106,7 +108,7 @@ def test_an_import_may_store_weights_without_sampling_by_them(tmp_path):
         ("build d --edges far.csv --memory-limit 1MB", "--memory-limit 1MB is too small"),
         ("append a --edges monday.csv --src payer --dst payee", "are attributes by --edge-attr"),
         ("append a --node x=people.csv", "--id-column 0 says that the first column has the ids"),
-        ("append a --header", "there is no --edges"),
+        ("append a --header", "are for the table that --edges names"),
         ("append a --id-column 0", "--id-column is for the tables that --node names"),
         ("append a", "give --edges, --node or both"),
         ("set a --of cat --attribute z=people.csv", "--of cat: the graph has no types"),
@@ -127,6 +129,30 @@ def test_messages_name_the_options_of_their_command(files, capfd, command, messa
     gz.build("a", "payments.csv", "people.csv", id_column="person", **known).close()
     assert run(*shlex.split(command)) == 1
     assert message in capfd.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("header=True or header=False, as in gz.Source(p, header=True)", "--header or --no-header"),
+        ("directed=False, directed=True", "--undirected, no --undirected"),
+        ("coalesce=True, coalesce='sum'", "--coalesce, --coalesce sum"),
+        ("(weight=False, edge_attrs=[])", "(--weight none, --edge-attr none)"),
+        ("edge_attrs=['a b', 'c'] stores", "--edge-attr 'a b' --edge-attr c stores"),
+        (
+            "labels=gz.Source(..., columns='y')",
+            "labels = {path = ..., columns = 'y'} in a file for --from",
+        ),
+        # neither paths, nor what stands in quotes, nor calls and what no option has
+        *[
+            (text, text)
+            for text in ("by/header=1/e.csv", "'src=' f(src=1) nodes={'a': src} x.src=1")
+        ],
+    ],
+)
+def test_arguments_of_python_become_options(message, shown):
+    args = make_parser().parse_args(["build", "d", "--edges", "e"])
+    assert with_options(message, args) == shown
 
 
 def test_messages_of_python_name_its_arguments(files):

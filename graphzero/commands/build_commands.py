@@ -114,15 +114,11 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
 
 def add_text_options(group: OptionGroup) -> None:
     """Adds what says how a file of text is read."""
+    add = partial(add_option, group)
     text = "whether the first line is a header; auto looks"
-    add_option(group, "--header", text, action=Switch, default="auto")
-    add_option(
-        group,
-        "--delimiter CHAR",
-        "or tab, comma, semicolon, space",
-        type=lambda mark: _DELIMITERS.get(mark, mark),
-        default="auto",
-    )
+    add("--header", text, action=Switch, default="auto")
+    text = "or tab, comma, semicolon, space"
+    add("--delimiter CHAR", text, type=lambda mark: _DELIMITERS.get(mark, mark), default="auto")
 
 
 def add_sampling_options(parser: argparse.ArgumentParser) -> None:

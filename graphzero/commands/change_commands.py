@@ -67,9 +67,7 @@ def _append(args: argparse.Namespace) -> None:
     if args.edges is not None:
         edges = replace(reading, value=edges_of(args.edges))
     elif reading.options():
-        raise ValueError(
-            "--src, --header and the like say how --edges is read: there is no --edges"
-        )
+        raise ValueError("--src, --header and the like are for the table that --edges names")
     nodes: Any = _as_sources(args.nodes, Source("", id_column=args.id_column)) or None
     if args.id_column is not None and nodes is None:
         raise ValueError("--id-column is for the tables that --node names")

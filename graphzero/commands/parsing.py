@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import inspect
 import re
 import shlex
@@ -158,7 +157,7 @@ def add_command(commands: argparse._SubParsersAction[Parser], command: Command) 
 
 # Of a message: a call, whose arguments are not those of the command, or an argument of Python.
 _ARGUMENT = re.compile(
-    r"[\w.]+\([^()]*\)|(?<![\w.'-])(\w+)=('[^']*'|\[[^][{}]*\]|\w+)?(?![\w.({['\"])"
+    r"[\w.]+\([^()]*\)|(?<![\w.'/-])(\w+)=('[^']*'|\[(?:'[^']*'(?:, )?)*\]|\w+)?(?![\w./({['\"])"
 )
 _EXAMPLE = re.compile(r", as in gz\.Source\([^()]*\)")
 _SOURCE = re.compile(r"(?:(\w+)=)?gz\.Source\(\.\.\., (\w+)=(.*?)\)")
@@ -196,22 +195,18 @@ def _as_option(actions: Sequence[argparse.Action], value: str | None) -> str:
         Those that set what the value is of.
     value : str or None
     """
-    flags = [action for action in actions if action.nargs == 0]
-    for flag in flags:
-        if isinstance(flag, Switch) or value in (None, str(flag.const)):
-            return flag.option_strings[-1 if value == "False" else 0]
+    for action in actions:
+        if action.nargs == 0 and (isinstance(action, Switch) or value in (None, str(action.const))):
+            return action.option_strings[-1 if value == "False" else 0]
     name = actions[0].option_strings[0]
-    if flags:
+    if actions[0].nargs == 0:
         return f"no {name}"
     if value in (None, "True"):
         return name
-    if value in ("False", "[]"):
-        return f"{name} none"
-    values = ast.literal_eval(value) if value[0] in "'[" else value
-    words = [shlex.quote(str(word)) for word in (values if isinstance(values, list) else [values])]
+    words = re.findall("'([^']*)'", value) or ["none" if value in ("False", "[]") else value]
     if actions[0].metavar == "NAME,NAME":
-        return f"{name} {','.join(words)}"
-    return " ".join(f"{name} {word}" for word in words)
+        words = [",".join(words)]
+    return " ".join(f"{name} {shlex.quote(word)}" for word in words)
 
 
 def add_option(to: OptionGroup, words: str, help: str, **options: Any) -> None:
@@ -328,10 +323,7 @@ def order_options(args: Namespace) -> dict[str, Any]:
     """
     presample = options_as(Presample, args)
     if presample is not None and args.order != "presample":
-        raise ValueError(
-            f"--fanouts, --batch-size, --epochs and the like are for --order presample, not for "
-            f"--order {args.order}"
-        )
+        raise ValueError("--fanouts, --epochs and the like are for --order presample")
     return {
         "order": args.order,
         "presample": presample,

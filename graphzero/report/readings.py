@@ -34,6 +34,7 @@ from graphzero.store.mapped_file import residency, resident_bytes
 from graphzero.units import available_processors, format_bytes
 
 PROC = Path("/proc")
+_BUSY = ("user", "nice", "system", "irq", "softirq", "steal")  # what a processor does, by psutil
 DATASET_SUFFIXES = (".gl", ".gd", ".npy")
 _PACKAGES = ("graphzero", "numpy", "torch", "torch_geometric")
 
@@ -126,17 +127,12 @@ def mapped_files(pids: Iterable[int]) -> list[str]:
     return list(paths)
 
 
-def busy_seconds() -> float | None:
+def busy_seconds() -> float:
     """Counter: that any program used the processors that this process may use."""
     times = psutil.cpu_times(percpu=True)
     usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(len(times))
-    used = ("user", "nice", "system", "irq", "softirq", "steal")
-    seconds = [
-        sum(getattr(time, name, 0.0) for name in used)
-        for number, time in enumerate(times)
-        if number in usable
-    ]
-    return sum(seconds) if len(seconds) == len(usable) else None
+    of_usable = [time for number, time in enumerate(times) if number in usable]
+    return sum(getattr(time, name, 0.0) for time in of_usable for name in _BUSY)
 
 
 # --- the memory group
