@@ -206,18 +206,6 @@ def test_what_pyg_has_and_this_has_not(store):
         DataModule(torch.ones(2), num_neighbors=[2])
 
 
-class Ranking(torch.nn.Module):
-    """Scores of pairs, as docs/coming-from-pyg.md has them."""
-
-    def __init__(self):
-        super().__init__()
-        self.linear = torch.nn.Linear(6, 6)
-
-    def forward(self, batch):
-        source, target = self.linear(batch.x)[batch.edge_label_index]
-        return (source * target).sum(dim=-1)
-
-
 @pytest.fixture
 def links(tmp_path):
     split = gz.LinkSplit(val=0.1, test=0.2)
@@ -232,28 +220,19 @@ def test_links_are_trained_with_by_the_trainer(links):
     pl = pytest.importorskip("lightning.pytorch")
     seen = Counter()
 
-    class Module(pl.LightningModule):
+    class Ranking(pl.LightningModule):
         def __init__(self):
             super().__init__()
-            self.model = Ranking()
-
-        def step(self, stage, batch):
-            assert (batch.edge_label.sum(), len(batch.edge_label)) == (
-                batch.batch_size,
-                2 * batch.batch_size,
-            )
-            seen[stage] += batch.batch_size
-            scores = self.model(batch)
-            return torch.nn.functional.binary_cross_entropy_with_logits(scores, batch.edge_label)
+            self.linear = torch.nn.Linear(6, 6)
 
         def training_step(self, batch, batch_idx):
-            return self.step("train", batch)
+            assert len(batch.edge_label) == 2 * batch.edge_label.sum() == 2 * batch.batch_size
+            seen[str(self.trainer.state.stage.value)] += batch.batch_size
+            source, target = self.linear(batch.x)[batch.edge_label_index]
+            scores = (source * target).sum(dim=-1)
+            return torch.nn.functional.binary_cross_entropy_with_logits(scores, batch.edge_label)
 
-        def validation_step(self, batch, batch_idx):
-            self.step("val", batch)
-
-        def test_step(self, batch, batch_idx):
-            self.step("test", batch)
+        validation_step = test_step = training_step
 
         def configure_optimizers(self):
             return torch.optim.Adam(self.parameters())
@@ -264,10 +243,11 @@ def test_links_are_trained_with_by_the_trainer(links):
     quiet = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
     options = dict.fromkeys(quiet, False)
     trainer = pl.Trainer(max_epochs=1, accelerator="cpu", num_sanity_val_steps=0, **options)
-    model = Module()
+    model = Ranking()
     trainer.fit(model, module)
     trainer.test(model, module, verbose=False)
-    assert seen == {name: len(links.edge_splits[name]) for name in ("train", "val", "test")}
+    stages = {"train": "train", "validate": "val", "test": "test"}
+    assert seen == {stage: len(links.edge_splits[name]) for stage, name in stages.items()}
 
 
 def test_seed_edges_have_labels_and_times_of_their_stage(links):
