@@ -447,6 +447,14 @@ cdef extern from "graphzero/uring.h" nogil:
     gz_code gz_uring_fetch(gz_uring *ring, gz_fetch *fetch, gz_error *err)
 
 
+cdef extern from "graphzero/padding.h" nogil:
+    ctypedef struct gz_gaps:
+        int64_t firsts[65]
+        int64_t added[65]
+    bool_t gz_fits_sizes(const int64_t *counts, const int64_t *sizes, int hops, int64_t spare)
+    void gz_gaps_set(gz_gaps *gaps, const int64_t *counts, const int64_t *sizes, int hops)
+
+
 cdef extern from "graphzero/group.h" nogil:
     ctypedef struct gz_moment:
         pass
@@ -474,6 +482,9 @@ cdef extern from "graphzero/group.h" nogil:
         GZ_FILL_TRANSLATE
         GZ_FILL_ROWS
         GZ_FILL_PICKS
+        GZ_FILL_MOVE
+        GZ_FILL_SPREAD
+        GZ_FILL_REPEAT
     ctypedef struct gz_fill:
         gz_fill_kind kind
         const unsigned char *from_ "from"
@@ -484,6 +495,10 @@ cdef extern from "graphzero/group.h" nogil:
         uint64_t limit
         uint64_t row_bytes
         gz_cast cast
+        const gz_gaps *gaps
+        int64_t first
+        int64_t nodes
+        int64_t count
         int64_t begin
         int64_t end
         unsigned char *out

@@ -78,6 +78,13 @@ static void fill(gz_fill *of)
     case GZ_FILL_PICKS:
         gz_picks_copy(of->picks + of->begin, count, of->from, of->row_bytes, &of->cast, of->out);
         break;
+    case GZ_FILL_MOVE:
+        gz_gaps_move(of->gaps, of->ids, of->begin, of->end, (int64_t *)of->out);
+        break;
+    case GZ_FILL_SPREAD:
+        gz_spread_ends(of->first, of->nodes, of->count, of->begin, of->end, (int64_t *)of->out);
+        break;
+    case GZ_FILL_REPEAT: gz_repeat_row(of->from, of->row_bytes, of->begin, of->end, of->out); break;
     }
 }
 

@@ -54,6 +54,8 @@ class SampledBatch:
         Further fields of the `MiniBatch`: about seed edges, times of seeds.
     input_type : str or tuple
         The node type or edge type of the seeds.
+    filled_size : int
+        The `batch_size` of the `MiniBatch` where added nodes are seeds; 0 where it is its own.
     """
 
     by_type: TypedSubgraph
@@ -62,6 +64,7 @@ class SampledBatch:
     rows: dict[RowKey, Values] = field(default_factory=dict)
     fields: dict[RowKey, Values] = field(default_factory=dict)
     input_type: Kind = NODES
+    filled_size: int = 0
 
     @property
     def subgraph(self) -> Subgraph | TypedSubgraph:
@@ -188,6 +191,8 @@ class AttributeStore:
     Attributes can be set, new ones too. What PyG's stores always have is None where it is absent.
     """
 
+    node_mask: Tensor  # made when it is asked for, of nodes
+
     _none_if_absent = OF_DATA | {"x", "y", "e_id", "num_sampled_edges", "batch"}
 
     def __init__(self, **attributes: Any) -> None:
@@ -199,6 +204,8 @@ class AttributeStore:
             """None for what is absent, of the attributes that PyG's stores always have."""
             if name in self._none_if_absent:
                 return None
+            if name == "node_mask" and "n_id" in vars(self):
+                return _node_mask(self.n_id, self.num_sampled_nodes, vars(self).get("real_nodes"))
             raise AttributeError(
                 f"there is no {name!r} here, but {', '.join(self.keys())}{_hint(name, 'Data')}"
             )
@@ -290,6 +297,16 @@ class AttributeStore:
         return "{ " + ", ".join(f"{name}={value}" for name, value in shown.items()) + " }"
 
 
+def _node_mask(n_id: Tensor, sizes: list[int], real: list[int] | None) -> Tensor:
+    """Which nodes are real; all, unless hops are filled up."""
+    mask = torch.ones_like(n_id, dtype=torch.bool)
+    begin = 0
+    for size, count in zip(sizes, real or sizes, strict=True):
+        mask[begin + count : begin + size] = False
+        begin += size
+    return mask
+
+
 class MiniBatch(AttributeStore, _Batch):
     """A sampled subgraph with its features and labels.
 
@@ -316,6 +333,11 @@ class MiniBatch(AttributeStore, _Batch):
         Seeds, then new nodes per hop.
     num_sampled_edges : list of int or None
         Edges per hop; None for an induced subgraph, whose edges belong to no hop.
+    real_nodes, real_edges : list of int
+        With `pad`: the same without added nodes and edges, which follow the real ones of each hop.
+        A mini-batch that is larger than all sizes does not have them.
+    node_mask : (num_nodes,) bool
+        Which nodes are real; made when it is asked for.
     x : (num_nodes, dim) or None
         Features of the nodes.
     y : (num_nodes,) or None
@@ -578,6 +600,13 @@ class Collate:
         return batch
 
 
+# Attributes of a mini-batch that are those of its subgraph.
+_OF_SUBGRAPH = (
+    *("n_id", "edge_index", "e_id", "num_sampled_nodes", "num_sampled_edges", "batch"),
+    *("real_nodes", "real_edges"),
+)
+
+
 def _batch(sampled: SampledBatch, *, is_typed: bool) -> AnyBatch:
     subgraph = sampled.by_type
     batch = MiniBatch(stats=sampled.stats)
@@ -587,13 +616,16 @@ def _batch(sampled: SampledBatch, *, is_typed: bool) -> AnyBatch:
         for kind in kinds
     }
     attributes = {kind: vars(store) for kind, store in stores.items()}
-    for name in ("n_id", "edge_index", "e_id", "num_sampled_nodes", "num_sampled_edges", "batch"):
+    for name in _OF_SUBGRAPH:
         for kind, value in (getattr(subgraph, name) or {}).items():
             is_array = isinstance(value, np.ndarray)
             attributes[kind][name] = as_tensor(value) if is_array else value
     of_seeds = attributes[sampled.input_type]
-    of_seeds["batch_size"] = len(sampled.input_id)
-    of_seeds["input_id"] = torch.from_numpy(sampled.input_id)
+    input_id = sampled.input_id
+    if 0 < len(input_id) < sampled.filled_size:
+        input_id = np.append(input_id, np.repeat(input_id[0], sampled.filled_size - len(input_id)))
+    of_seeds["batch_size"] = len(input_id)
+    of_seeds["input_id"] = torch.from_numpy(input_id)
     for rows in (sampled.rows, sampled.fields):
         for key, array in rows.items():
             kind, name = (NODES, key) if isinstance(key, str) else key

@@ -144,6 +144,20 @@ class NeighborDataset(SeedDataset):
         fields: dict[RowKey, Values] = {(kind, "seed_time"): times}
         return BatchSeeds(positions, nodes, {kind: times}, fields=fields)
 
+    @property
+    def least_seeds(self) -> dict[str, int]:
+        """As many seeds as there are in a mini-batch."""
+        return {self.input_type: self.batch_size}
+
+    @property
+    def filled_size(self) -> int:
+        """All have `batch_size` seeds where labels are classes, of which -100 is none."""
+        labels = self.dataset.nodes[self.input_type].attributes.get("y")
+        if labels is None or (self.gather is not None and "y" not in self.gather):
+            return 0
+        is_class = labels.dtype.kind == "i" and labels.feature_dim == 1
+        return self.batch_size if is_class else 0
+
     def seed_options(self) -> dict[str, object]:
         """Checksums of the seeds and their times."""
         times = {} if self.input_time is None else {"times_crc": zlib.crc32(self.input_time.data)}

@@ -414,6 +414,7 @@ class SeedLoader(DataLoader[Any]):
         """
         source = self._source
         positions = as_ids(index, source.num_seeds, "index").copy()
+        _ = source.hop_sizes
         sampled = source.sample(positions, epoch=_NO_EPOCH, batch=0)
         finish = replace(self._finish, transform=self.transform)
         return finish(source.with_rows(sampled, default_threads(source.num_threads)))
@@ -422,6 +423,14 @@ class SeedLoader(DataLoader[Any]):
     def epoch(self) -> int:
         """The epoch of the next pass: while a pass runs, of the one after it."""
         return self._source.epoch
+
+    @property
+    def sizes(self) -> list[dict[str, Any]] | None:
+        """The sizes to which `pad` fills mini-batches up, as it takes them, the smallest first.
+
+        With "auto" the first use samples a few mini-batches. None without `pad`.
+        """
+        return self._source.sizes
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch of the next pass; those after it count on.

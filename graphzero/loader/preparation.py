@@ -138,6 +138,8 @@ class Preparing:
     row_bytes, num_bytes : int
         Of its rows as they are stored; of its arrays.
     num_seeds, num_nodes, num_edges : int
+    oversized : int
+        1 if it was larger than all sizes of `pad`.
     finished : float
         When it was placed.
     """
@@ -161,6 +163,7 @@ class Preparing:
     num_seeds: int = 0
     num_nodes: int = 0
     num_edges: int = 0
+    oversized: int = 0
     finished: float = 0.0
 
     @property
@@ -305,6 +308,7 @@ class Preparation:
         item.topology_missed = subgraph.pages_missed
         item.num_seeds = len(item.batch.input_id)
         item.num_nodes, item.num_edges = subgraph.total_nodes, subgraph.total_edges
+        item.oversized = int(bool(self._batches.hop_sizes) and subgraph.real_nodes is None)
         item.io = self._session.describe()
         item.requests = self._session.rows.submit(item.number, subgraph)
 
@@ -375,7 +379,7 @@ class Preparation:
         rows, fills = self._session.rows, _core.Fills(len(items))
         placed = [
             {
-                name: rows.add(name, of_item, fills, i, self._empty)
+                name: rows.add(name, of_item, fills, i, self._empty, item.subgraph)
                 for name, of_item in item.fetched.items()
             }
             for i, item in enumerate(items)
@@ -458,6 +462,7 @@ def prepare_batches(
                 num_edges=item.num_edges,
                 num_workers=num_workers,
                 num_threads=phases.threads,
+                oversized=item.oversized,
             )
             batch = item.output
             give_stats(batch, stats)
