@@ -278,6 +278,9 @@ cdef extern from "graphzero/batch_state.h" nogil:
         bool_t induced
         gz_draws draws
         const int64_t *until
+        int num_sizes
+        const int64_t *node_sizes
+        const int64_t *edge_sizes
     ctypedef struct gz_seeds:
         const int64_t *ids
         int64_t count
@@ -285,6 +288,7 @@ cdef extern from "graphzero/batch_state.h" nogil:
         gz_node_space *spaces
         gz_edge_list *edges
         gz_willneed_counts willneed
+        int size
     void gz_batch_init(gz_batch *batch)
     void gz_batch_free(gz_batch *batch)
     void gz_batch_rest(gz_batch *batch)
@@ -447,14 +451,6 @@ cdef extern from "graphzero/uring.h" nogil:
     gz_code gz_uring_fetch(gz_uring *ring, gz_fetch *fetch, gz_error *err)
 
 
-cdef extern from "graphzero/padding.h" nogil:
-    ctypedef struct gz_gaps:
-        int64_t firsts[65]
-        int64_t added[65]
-    bool_t gz_fits_sizes(const int64_t *counts, const int64_t *sizes, int hops, int64_t spare)
-    void gz_gaps_set(gz_gaps *gaps, const int64_t *counts, const int64_t *sizes, int hops)
-
-
 cdef extern from "graphzero/group.h" nogil:
     ctypedef struct gz_moment:
         pass
@@ -482,8 +478,6 @@ cdef extern from "graphzero/group.h" nogil:
         GZ_FILL_TRANSLATE
         GZ_FILL_ROWS
         GZ_FILL_PICKS
-        GZ_FILL_MOVE
-        GZ_FILL_SPREAD
         GZ_FILL_REPEAT
     ctypedef struct gz_fill:
         gz_fill_kind kind
@@ -495,10 +489,6 @@ cdef extern from "graphzero/group.h" nogil:
         uint64_t limit
         uint64_t row_bytes
         gz_cast cast
-        const gz_gaps *gaps
-        int64_t first
-        int64_t nodes
-        int64_t count
         int64_t begin
         int64_t end
         unsigned char *out

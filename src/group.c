@@ -78,13 +78,10 @@ static void fill(gz_fill *of)
     case GZ_FILL_PICKS:
         gz_picks_copy(of->picks + of->begin, count, of->from, of->row_bytes, &of->cast, of->out);
         break;
-    case GZ_FILL_MOVE:
-        gz_gaps_move(of->gaps, of->ids, of->begin, of->end, (int64_t *)of->out);
+    case GZ_FILL_REPEAT:
+        for (int64_t i = of->begin; i < of->end; i++)
+            memcpy(of->out + (uint64_t)i * of->row_bytes, of->from, of->row_bytes);
         break;
-    case GZ_FILL_SPREAD:
-        gz_spread_ends(of->first, of->nodes, of->count, of->begin, of->end, (int64_t *)of->out);
-        break;
-    case GZ_FILL_REPEAT: gz_repeat_row(of->from, of->row_bytes, of->begin, of->end, of->out); break;
     }
 }
 

@@ -94,43 +94,16 @@ cdef class Fills:
         self.arrays.append(out)
         return self._add(batch, &fill, count, FILLED_IDS, 8, mapping)
 
-    cdef int move(self, int64_t batch, const gz_gaps *gaps, const int64_t *ids, int64_t count,
-                  out) except -1:
-        """Local ids of nodes between which others are added; `gaps` stay as they are."""
+    def repeat(self, int64_t batch, const unsigned char[::1] row, unsigned char[::1] out):
+        """A row of at least one byte, as often as it fits in the bytes of an array."""
         cdef gz_fill fill
-        memset(&fill, 0, sizeof(fill))
-        fill.kind, fill.gaps, fill.ids = GZ_FILL_MOVE, gaps, ids
-        return self._add_ids(batch, &fill, count, out)
-
-    cdef int spread(self, int64_t batch, int64_t first, int64_t nodes, int64_t count,
-                    out) except -1:
-        """Ends of edges that are added: `nodes` nodes from `first` on, ascending."""
-        cdef gz_fill fill
-        memset(&fill, 0, sizeof(fill))
-        fill.kind, fill.first, fill.nodes, fill.count = GZ_FILL_SPREAD, first, nodes, count
-        return self._add_ids(batch, &fill, count, out)
-
-    cdef int _add_ids(self, int64_t batch, gz_fill *fill, int64_t count, out) except -1:
-        cdef int64_t[::1] view
-        if count == 0:
-            return 0
-        view = out
-        fill.out = <unsigned char *> &view[0]
-        self.arrays.append(out)
-        return self._add(batch, fill, count, FILLED_IDS, 8, None)
-
-    def repeat(self, int64_t batch, bytes row, unsigned char[::1] out):
-        """The same row of at least one byte, as often as it fits, to the bytes of an array."""
-        cdef gz_fill fill
-        cdef const unsigned char[::1] view = row
         if out.shape[0] == 0:
             return
         memset(&fill, 0, sizeof(fill))
-        fill.kind, fill.out, fill.row_bytes = GZ_FILL_REPEAT, &out[0], len(row)
-        if any(row):
-            fill.from_ = &view[0]
+        fill.kind, fill.from_, fill.row_bytes = GZ_FILL_REPEAT, &row[0], row.shape[0]
+        fill.out = &out[0]
         self.arrays.append((row, out))
-        self._add(batch, &fill, out.shape[0] // len(row), ITEMS_PER_RANGE, len(row), None)
+        self._add(batch, &fill, out.shape[0] // row.shape[0], ITEMS_PER_RANGE, fill.row_bytes, None)
 
     def add_rows(self, int64_t batch, Rows rows, const int64_t[::1] ids, unsigned char[::1] out,
                  uint32_t from_dtype=0):

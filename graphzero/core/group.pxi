@@ -162,17 +162,18 @@ cdef class Sampled:
         The tree of each node: trees are numbered as the seeds of all types in order.
     num_sampled_nodes, num_sampled_edges : lists of T and E lists of int
         By hop; seeds come first.
-    real_nodes, real_edges : lists of T and E lists of int, or None
-        The same without added ones, where hops are filled up. Then `nodes` and `positions` are
-        those of real nodes and edges alone.
+    size : int
+        Number of the size to which its edges and local ids are filled up; all other arrays and
+        counts are without added nodes and edges. -1 for none.
     pages_missed : int
         Pages of topology that hop read-ahead found missing.
     seconds, disk_seconds : float
         That a thread has worked on it, and waited for the disk.
     """
     cdef readonly list nodes, user_ids, edge_index, positions, edge_ids, trees
-    cdef readonly list num_sampled_nodes, num_sampled_edges, real_nodes, real_edges
+    cdef readonly list num_sampled_nodes, num_sampled_edges
     cdef readonly int64_t pages_missed
+    cdef readonly int size
     cdef readonly double seconds, disk_seconds
 
 
@@ -205,15 +206,14 @@ cdef class GroupSampler:
         Positions in the user's edge list.
     node_sizes : (S, T, num_hops + 1) int64, optional
         Nodes to which hops are filled up, in S sizes, of which a mini-batch takes the first that
-        it fits. Added nodes have the user's id of the first real one of their type.
+        it fits.
     edge_sizes : (S, E, num_hops) int64, optional
-        Edges likewise. They go from nodes that are added to a hop to those of the hop before, and
-        have the position of the first real one in the user's list.
+        Edges likewise.
 
     Raises
     ------
     ValueError
-        If sizes do not fit the plan, or there are edges where no nodes are.
+        If sizes do not fit the plan.
     """
     cdef SamplingPlan plan
     cdef list node_tables, edge_tables, workspaces
@@ -225,27 +225,11 @@ cdef class GroupSampler:
         self.node_tables, self.edge_tables = list(node_tables), list(edge_tables)
         self.node_sizes, self.edge_sizes = node_sizes, edge_sizes
         if node_sizes is not None:
-            self._check_sizes()
-
-    cdef int _check_sizes(self) except -1:
-        cdef int64_t s, i, h
-        cdef _EdgeType edge_type
-        cdef SamplingPlan plan = self.plan
-        nodes, edges = np.asarray(self.node_sizes), np.asarray(self.edge_sizes)
-        count = nodes.shape[0]
-        fits = (nodes.shape == (count, plan.num_nodes.shape[0], plan.num_hops + 1)
-                and edges.shape == (count, len(plan.edge_types), plan.num_hops))
-        if plan.disjoint or plan.induced or not fits or nodes.min() < 0 or (
-                edges.size > 0 and edges.min() < 0):
-            raise ValueError("sizes do not fit the plan")
-        for i, edge_type in enumerate(plan.edge_types):
-            for s in range(count):
-                for h in range(plan.num_hops):
-                    if self.edge_sizes[s, i, h] > 0 and (
-                            self.node_sizes[s, edge_type.c.owner, h] == 0
-                            or self.node_sizes[s, edge_type.c.neighbor, h + 1] == 0):
-                        raise ValueError("edges are added where no nodes are")
-        return 0
+            shape = len(node_sizes), plan.num_nodes.shape[0], plan.num_hops + 1
+            edge_shape = len(node_sizes), len(plan.edge_types), plan.num_hops
+            if (plan.disjoint or plan.induced or node_sizes.shape != shape
+                    or edge_sizes.shape != edge_shape):
+                raise ValueError("sizes do not fit the plan")
 
     def sample(self, list seeds, Team team, Stop stop, readaheads=None):
         """All hops of some mini-batches, each in one thread.
@@ -320,7 +304,6 @@ cdef class GroupSampler:
                 (<Sampled> results[i]).seconds += spent[i, 0]
                 (<Sampled> results[i]).disk_seconds += spent[i, 1]
                 self._translate(results[i], cold)
-                self._give_ids(results[i])
         return [] if stop else results
 
     def release(self):
@@ -349,48 +332,10 @@ cdef class GroupSampler:
         for i, table in enumerate(self.node_tables if cold else ()):
             if table in cold:
                 sampled.user_ids[i] = table.translate(sampled.nodes[i])
-                if sampled.real_nodes is not None:
-                    sampled.user_ids[i] = _with_room(
-                        sampled.user_ids[i], sampled.real_nodes[i], sampled.num_sampled_nodes[i])
         for i, table in enumerate(self.edge_tables if cold else ()):
             if table in cold:
                 sampled.edge_ids[i] = table.translate(sampled.positions[i])
-                if sampled.real_edges is not None:
-                    sampled.edge_ids[i] = _with_room(
-                        sampled.edge_ids[i], sampled.real_edges[i], sampled.num_sampled_edges[i])
         return 0
-
-    cdef int _give_ids(self, Sampled sampled) except -1:
-        """Ids of added nodes and edges."""
-        if sampled.real_nodes is None:
-            return 0
-        for ids, real, sizes in zip(
-                sampled.user_ids, sampled.real_nodes, sampled.num_sampled_nodes):
-            _repeat_first(ids, real, sizes)
-        for ids, real, sizes in zip(
-                sampled.edge_ids, sampled.real_edges, sampled.num_sampled_edges):
-            if ids is not None:
-                _repeat_first(ids, real, sizes)
-        return 0
-
-    cdef int64_t _size_of(self, const gz_batch *batch) noexcept:
-        """Number of the size that a mini-batch is filled up to; -1 for none."""
-        cdef int64_t s, i
-        cdef bint fits
-        cdef int hops = self.plan.num_hops
-        if self.node_sizes is None:
-            return -1
-        for s in range(self.node_sizes.shape[0]):
-            fits = True
-            for i in range(self.node_sizes.shape[1]):
-                fits = fits and gz_fits_sizes(
-                    &batch.spaces[i].hop_nodes[0], &self.node_sizes[s, i, 0], hops + 1, 1)
-            for i in range(self.edge_sizes.shape[1]):
-                fits = fits and gz_fits_sizes(
-                    &batch.edges[i].hop_edges[0], &self.edge_sizes[s, i, 0], hops, 0)
-            if fits:
-                return s
-        return -1
 
     cdef int _prepare(self, gz_group_batch *batch, _Workspace workspace, Seeds seeds,
                       const gz_edge_type *edge_types, int num_edge_types) except -1:
@@ -401,6 +346,11 @@ cdef class GroupSampler:
         batch.plan.num_hops = self.plan.num_hops
         batch.plan.disjoint, batch.plan.induced = self.plan.disjoint, self.plan.induced
         batch.plan.draws = seeds.draws.c
+        batch.plan.num_sizes = 0
+        if self.node_sizes is not None and self.node_sizes.size > 0:
+            batch.plan.num_sizes = self.node_sizes.shape[0]
+            batch.plan.node_sizes = &self.node_sizes[0, 0, 0]
+            batch.plan.edge_sizes = &self.edge_sizes[0, 0, 0]
         batch.plan.until = NULL
         if seeds.until is not None:
             batch.plan.until = &seeds.until[0]
@@ -410,24 +360,20 @@ cdef class GroupSampler:
         """The arrays of a mini-batch, to be filled."""
         cdef Sampled sampled = Sampled.__new__(Sampled)
         cdef _EdgeType edge_type
-        cdef int64_t i, size
+        cdef int64_t i
         if batch.code != GZ_OK:
             _raise(&batch.err, (<_EdgeType> self.plan.edge_types[0]).csr.mapping.path)
         sampled.nodes, sampled.user_ids, sampled.num_sampled_nodes = [], [], []
         sampled.edge_index, sampled.positions, sampled.edge_ids = [], [], []
         sampled.num_sampled_edges = []
         sampled.trees = [] if self.plan.disjoint else None
-        sampled.real_nodes = sampled.real_edges = None
         for i, edge_type in enumerate(self.plan.edge_types):
             _refuse_corrupt(batch.batch.edges[i].corrupt, edge_type.csr.mapping.path)
-        size = self._size_of(batch.batch)
-        if size >= 0:
-            self._add_padded(sampled, batch.batch, size, cold, fills, number)
-        for i in range(len(self.plan.edge_types) if size < 0 else 0):
-            self._add_edges(sampled, &batch.batch.edges[i], i, cold, fills, number)
-        for i in range(self.plan.num_nodes.shape[0] if size < 0 else 0):
+            self._add_edges(
+                sampled, &batch.batch.edges[i], i, batch.batch.size, cold, fills, number)
+        for i in range(self.plan.num_nodes.shape[0]):
             self._add_nodes(sampled, &batch.batch.spaces[i], i, cold, fills, number)
-        sampled.pages_missed = batch.batch.willneed.missing
+        sampled.pages_missed, sampled.size = batch.batch.willneed.missing, batch.batch.size
         sampled.seconds = (batch.spent.wall - batch.spent.disk) * 1e-9
         sampled.disk_seconds = batch.spent.disk * 1e-9
         return sampled
@@ -449,13 +395,16 @@ cdef class GroupSampler:
         sampled.num_sampled_nodes.append([space.hop_nodes[h] for h in range(num_counts)])
         return 0
 
-    cdef int _add_edges(self, Sampled sampled, const gz_edge_list *edges, int64_t number, set cold,
-                        Fills fills, int64_t batch) except -1:
+    cdef int _add_edges(self, Sampled sampled, const gz_edge_list *edges, int64_t number, int size,
+                        set cold, Fills fills, int64_t batch) except -1:
         cdef int h
-        edge_index, positions = empty((2, edges.count), np.int64), empty(edges.count, np.int64)
+        cdef int64_t total = edges.count
+        if size >= 0:
+            total = sum(self.edge_sizes[size, number])
+        edge_index, positions = empty((2, total), np.int64), empty(edges.count, np.int64)
         table = self.edge_tables[number]
-        fills.copy(batch, edges.sources, edges.count * 8, edge_index[0])
-        fills.copy(batch, edges.targets, edges.count * 8, edge_index[1])
+        fills.copy(batch, edges.sources, total * 8, edge_index[0])
+        fills.copy(batch, edges.targets, total * 8, edge_index[1])
         fills.copy(batch, edges.positions, edges.count * 8, positions)
         sampled.edge_index.append(edge_index)
         sampled.positions.append(positions)
@@ -464,109 +413,6 @@ cdef class GroupSampler:
             else _translated(table, edges.positions, edges.count, cold, fills, batch))
         sampled.num_sampled_edges.append([edges.hop_edges[h] for h in range(self.plan.num_hops)])
         return 0
-
-    cdef int _add_padded(self, Sampled sampled, gz_batch *batch, int64_t size, set cold,
-                         Fills fills, int64_t number) except -1:
-        """The arrays of a mini-batch whose hops are filled up."""
-        cdef int64_t num_types = self.plan.num_nodes.shape[0], i
-        cdef unsigned char[::1] memory = np.empty(num_types * sizeof(gz_gaps), np.uint8)
-        cdef gz_gaps *gaps = <gz_gaps *> &memory[0]
-        cdef gz_node_space *space
-        cdef gz_edge_list *edges
-        cdef int num_hops = self.plan.num_hops, h
-        fills.arrays.append(memory)
-        sampled.real_nodes, sampled.real_edges = [], []
-        for i in range(num_types):
-            space = &batch.spaces[i]
-            gz_gaps_set(&gaps[i], &space.hop_nodes[0], &self.node_sizes[size, i, 0], num_hops + 1)
-            real = [space.hop_nodes[h] for h in range(num_hops + 1)]
-            sizes = [self.node_sizes[size, i, h] for h in range(num_hops + 1)]
-            nodes = empty(space.count, np.int64)
-            fills.copy(number, gz_nodes_ids(space), space.count * 8, nodes)
-            sampled.nodes.append(nodes)
-            sampled.user_ids.append(_translated_hops(
-                self.node_tables[i], gz_nodes_ids(space), real, sizes, cold, fills, number))
-            sampled.real_nodes.append(real)
-            sampled.num_sampled_nodes.append(sizes)
-        for i in range(len(self.plan.edge_types)):
-            edges = &batch.edges[i]
-            real = [edges.hop_edges[h] for h in range(num_hops)]
-            sizes = [self.edge_sizes[size, i, h] for h in range(num_hops)]
-            positions = empty(edges.count, np.int64)
-            fills.copy(number, edges.positions, edges.count * 8, positions)
-            sampled.positions.append(positions)
-            sampled.edge_index.append(
-                self._padded_edges(edges, i, gaps, real, sizes, fills, number))
-            sampled.edge_ids.append(None if self.edge_tables[i] is None else _translated_hops(
-                self.edge_tables[i], edges.positions, real, sizes, cold, fills, number))
-            sampled.real_edges.append(real)
-            sampled.num_sampled_edges.append(sizes)
-        return 0
-
-    cdef object _padded_edges(self, const gz_edge_list *edges, int64_t number,
-                              const gz_gaps *gaps, list real, list sizes, Fills fills,
-                              int64_t batch):
-        """The edge_index of one edge type, whose hops are filled up."""
-        cdef _EdgeType edge_type = self.plan.edge_types[number]
-        cdef const gz_gaps *neighbors = &gaps[edge_type.c.neighbor]
-        cdef const gz_gaps *owners = &gaps[edge_type.c.owner]
-        cdef int64_t first = 0, at = 0, count, added
-        cdef int h
-        edge_index = empty((2, sum(sizes)), np.int64)
-        sources, targets = edge_index
-        for h in range(len(sizes)):
-            count, added = real[h], sizes[h] - real[h]
-            fills.move(batch, neighbors, edges.sources + first, count, sources[at:at + count])
-            fills.move(batch, owners, edges.targets + first, count, targets[at:at + count])
-            first, at = first + count, at + count
-            fills.spread(batch, neighbors.firsts[h + 1], neighbors.added[h + 1], added,
-                         sources[at:at + added])
-            fills.spread(batch, owners.firsts[h], owners.added[h], added, targets[at:at + added])
-            at += added
-        return edge_index
-
-
-cdef object _translated_hops(IdTable table, const int64_t *ids, list real, list sizes, set cold,
-                             Fills fills, int64_t batch):
-    """`_translated`, or the ids themselves, with room behind those of each hop."""
-    cdef int64_t first = 0, at = 0, count, size
-    if table in cold:
-        return None
-    out = empty(sum(sizes), np.int64)
-    for count, size in zip(real, sizes):
-        part = out[at:at + count]
-        if table is None:
-            fills.copy(batch, ids + first, count * 8, part)
-        else:
-            fills.translate(batch, table.mapping, &table.ids, table.limit, ids + first, count, part)
-        first, at = first + count, at + size
-    return out
-
-
-cdef object _with_room(values, list real, list sizes):
-    """A copy with room behind the values of each hop."""
-    cdef int64_t first = 0, at = 0, count, size
-    out = empty(sum(sizes), np.int64)
-    for count, size in zip(real, sizes):
-        out[at:at + count] = values[first:first + count]
-        first, at = first + count, at + size
-    return out
-
-
-cdef int _repeat_first(values, list real, list sizes) except -1:
-    """Fills the room behind each hop with the first value of all, 0 where there is none."""
-    cdef int64_t at = 0, count, size
-    first = 0
-    for count, size in zip(real, sizes):
-        if count > 0:
-            first = values[at]
-            break
-        at += size
-    at = 0
-    for count, size in zip(real, sizes):
-        values[at + count:at + size] = first
-        at += size
-    return 0
 
 
 cdef object _translated(IdTable table, const int64_t *ids, int64_t count, set cold, Fills fills,

@@ -226,12 +226,13 @@ class RowReader:
             self._store.add_to(fills, batch, fetched, num_bytes, from_dtype)
             return out
         row = added_row(dtype, self._store.shape[1:], is_label=is_label)
+        row_bytes = row.reshape(-1).view(np.uint8)
         parts = _parts(fetched, hops.real)
         for part, real, begin, size in zip(parts, hops.real, hops.begins, hops.sizes, strict=True):
-            first_added = (begin + real) * len(row)
-            of_part = num_bytes[begin * len(row) : first_added]
+            first_added = (begin + real) * row.nbytes
+            of_part = num_bytes[begin * row.nbytes : first_added]
             self._store.add_to(fills, batch, part, of_part, from_dtype)
-            fills.repeat(batch, row, num_bytes[first_added : (begin + size) * len(row)])
+            fills.repeat(batch, row_bytes, num_bytes[first_added : (begin + size) * row.nbytes])
         return out
 
     def close(self) -> None:
@@ -245,8 +246,8 @@ def _parts(rows: Fetched, counts: Sequence[int]) -> Sequence[Fetched]:
     return rows.split(list(counts))
 
 
-def added_row(dtype: np.dtype[Any], shape: Sequence[int], *, is_label: bool) -> bytes:
-    """The bytes of a row of an added node or edge: zeros, or -100 in labels that can be negative.
+def added_row(dtype: np.dtype[Any], shape: Sequence[int], *, is_label: bool) -> npt.NDArray[Any]:
+    """The row of an added node or edge: zeros, or -100 in labels that can be negative.
 
     -100 is what ``torch.nn.functional.cross_entropy`` ignores by default.
     """
@@ -255,7 +256,7 @@ def added_row(dtype: np.dtype[Any], shape: Sequence[int], *, is_label: bool) -> 
         row.view(np.uint16)[...] = np.float32(-100).view(np.uint32) >> 16
     elif is_label and dtype.kind in "if":
         row[...] = -100
-    return row.tobytes()
+    return row
 
 
 def direct_reader(store: FeatureStore, engine: str, threads: int) -> _core.DirectReader:

@@ -72,7 +72,7 @@ class RowSource:
 
     def padded_hops(self, subgraph: TypedSubgraph) -> PaddedHops | None:
         """The hops of a mini-batch's nodes or edges, where they are filled up."""
-        return None if self.kind is None else subgraph.padded(self.kind)
+        return None if self.kind is None else subgraph.padded.get(self.kind)
 
     @property
     def num_bytes(self) -> int:
@@ -117,7 +117,7 @@ def _rows_of_nodes(kind: str, _: FeatureStore, batch: int, subgraph: TypedSubgra
 
 
 def _translated_rows(kind: str, store: FeatureStore, _: int, subgraph: TypedSubgraph) -> IdArray:
-    hops, n_id = subgraph.padded(kind), subgraph.n_id[kind]
+    hops, n_id = subgraph.padded.get(kind), subgraph.n_id[kind]
     return store.to_stored(n_id if hops is None else hops.real_of(n_id))
 
 

@@ -600,13 +600,6 @@ class Collate:
         return batch
 
 
-# Attributes of a mini-batch that are those of its subgraph.
-_OF_SUBGRAPH = (
-    *("n_id", "edge_index", "e_id", "num_sampled_nodes", "num_sampled_edges", "batch"),
-    *("real_nodes", "real_edges"),
-)
-
-
 def _batch(sampled: SampledBatch, *, is_typed: bool) -> AnyBatch:
     subgraph = sampled.by_type
     batch = MiniBatch(stats=sampled.stats)
@@ -616,11 +609,14 @@ def _batch(sampled: SampledBatch, *, is_typed: bool) -> AnyBatch:
         for kind in kinds
     }
     attributes = {kind: vars(store) for kind, store in stores.items()}
-    for name in _OF_SUBGRAPH:
+    for name in ("n_id", "edge_index", "e_id", "num_sampled_nodes", "num_sampled_edges", "batch"):
         for kind, value in (getattr(subgraph, name) or {}).items():
             is_array = isinstance(value, np.ndarray)
             attributes[kind][name] = as_tensor(value) if is_array else value
     of_seeds = attributes[sampled.input_type]
+    for kind, hops in subgraph.padded.items():
+        name = "real_nodes" if kind in subgraph.n_id else "real_edges"
+        attributes[kind][name] = hops.real
     input_id = sampled.input_id
     if 0 < len(input_id) < sampled.filled_size:
         input_id = np.append(input_id, np.repeat(input_id[0], sampled.filled_size - len(input_id)))

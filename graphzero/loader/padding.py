@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from typing import Any, TypeAlias
 
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import Sampling
@@ -24,31 +22,21 @@ _GROWTH = 1.25  # from each size to the next
 _FORM = 'pad="auto", or sizes by hop: pad={"nodes": [seeds, hop, ...], "edges": [hop, ...]}'
 
 
-@dataclass(frozen=True)
-class HopSizes:
-    """To how many nodes and edges the hops of a mini-batch are filled up.
+# Of each node type seeds, then the new nodes of each hop; of each edge type the edges of each hop.
+HopSizes: TypeAlias = "dict[str | EdgeType, list[int]]"
 
-    Attributes
-    ----------
-    nodes : dict of str to list of int
-        Of every node type: seeds, then the new nodes of each hop.
-    edges : dict of EdgeType to list of int
-        Of every edge type: those of each hop.
-    """
 
-    nodes: dict[str, list[int]]
-    edges: dict[EdgeType, list[int]]
+def as_argument(sizes: HopSizes) -> dict[str, Any]:
+    """What `pad` takes: lists, or lists by type."""
+    if NODES in sizes:
+        return {"nodes": sizes[NODES], "edges": sizes[EDGES]}
+    nodes = {kind: hops for kind, hops in sizes.items() if isinstance(kind, str)}
+    return {"nodes": nodes, "edges": {k: hops for k, hops in sizes.items() if k not in nodes}}
 
-    def as_argument(self) -> dict[str, Any]:
-        """What `pad` takes: lists, or lists by type."""
-        if NODES in self.nodes:
-            return {"nodes": self.nodes[NODES], "edges": self.edges[EDGES]}
-        return {"nodes": dict(self.nodes), "edges": dict(self.edges)}
 
-    def state(self) -> dict[str, Any]:
-        """The same in plain values, for a checkpoint."""
-        edges = {"__".join(kind): sizes for kind, sizes in self.edges.items()}
-        return {"nodes": dict(self.nodes), "edges": edges}
+def state_of(sizes: HopSizes) -> dict[str, list[int]]:
+    """The sizes in plain values, for a checkpoint."""
+    return {k if isinstance(k, str) else "__".join(k): hops for k, hops in sizes.items()}
 
 
 def as_pad(value: Any) -> str | tuple[Mapping[str, Any], ...] | None:
@@ -75,29 +63,30 @@ def check_sampling(sampling: Sampling) -> None:
     ------
     ValueError
     """
-    reasons = {
-        "disjoint=True": sampling.disjoint
-        and "each node is in the tree of a seed, and added ones belong to none",
-        "subgraph_type='induced'": sampling.subgraph_type == "induced"
-        and "its edges belong to no hop that could be filled up",
-    }
-    for option, reason in reasons.items():
-        if reason:
-            raise ValueError(f"pad excludes {option}: {reason}. Leave one of the two out")
+    if sampling.disjoint:
+        raise ValueError(
+            "pad excludes disjoint=True: each node is in the tree of a seed, and added ones are in "
+            "none. Leave one of the two out"
+        )
+    if sampling.subgraph_type == "induced":
+        raise ValueError(
+            "pad excludes subgraph_type='induced', whose edges are of no hop that could be filled "
+            "up: leave one of the two out"
+        )
 
 
 def reached(sampler: NeighborSampler, seed_types: Iterable[str]) -> HopSizes:
     """1 for each hop in which a type may have nodes or edges, else 0."""
     stores, seed_types = sampler.dataset.edges, {*seed_types}
-    nodes = {name: [int(name in seed_types)] for name in sampler.dataset.nodes}
-    edges: dict[EdgeType, list[int]] = {kind: [] for kind in stores}
+    reach: HopSizes = {name: [int(name in seed_types)] for name in sampler.dataset.nodes}
+    reach |= {kind: [] for kind in stores}
     for h in range(sampler.hops.shape[1]):
         for fanouts, (kind, store) in zip(sampler.hops, stores.items(), strict=True):
-            edges[kind].append(int(fanouts[h] != 0 and nodes[store.owner.node_type][h] > 0))
-        for name, counts in nodes.items():
-            reaching = [kind for kind in stores if edges[kind][h]]
-            counts.append(int(any(stores[k].neighbor.node_type == name for k in reaching)))
-    return HopSizes(nodes, edges)
+            reach[kind].append(int(fanouts[h] != 0 and reach[store.owner.node_type][h] > 0))
+        types = {store.neighbor.node_type for kind, store in stores.items() if reach[kind][h]}
+        for name in sampler.dataset.nodes:
+            reach[name].append(int(name in types))
+    return reach
 
 
 def learnt_sizes(
@@ -107,40 +96,28 @@ def learnt_sizes(
 
     Of the node types in `least_seeds`, no mini-batch has more seeds than these.
     """
-
-    def sizes(counts: Sequence[Sequence[int]], reach: Sequence[int], spare: int) -> list[int]:
-        largest = np.max(counts, axis=0).tolist() if len(counts[0]) else []
-        return [
-            _rounded(count * _MARGIN + spare) if is_reached else 0
-            for count, is_reached in zip(largest, reach, strict=True)
+    sizes: HopSizes = {}
+    for kind, hops in reach.items():
+        largest = [max(of_hop) for of_hop in zip(*(s.counts[kind] for s in subgraphs), strict=True)]
+        sizes[kind] = [
+            _rounded(_MARGIN * count + 1) * is_reached
+            for count, is_reached in zip(largest, hops, strict=True)
         ]
-
-    nodes = {
-        name: sizes([subgraph.num_sampled_nodes[name] for subgraph in subgraphs], of_type, 1)
-        for name, of_type in reach.nodes.items()
-    }
     for name, count in least_seeds.items():
-        nodes[name][0] = _rounded(count + 1)
-    edges = {
-        kind: sizes([(subgraph.num_sampled_edges or {})[kind] for subgraph in subgraphs], hops, 0)
-        for kind, hops in reach.edges.items()
-    }
-    ascending = [HopSizes(nodes, edges)]
+        sizes[name][0] = _rounded(count + 1)
+    ascending = [sizes]
     while len(ascending) < _NUM_SIZES:
-        largest = ascending[-1]
-        ascending.append(HopSizes(_grown(largest.nodes), _grown(largest.edges)))
+        ascending.append(
+            {
+                kind: [_rounded(_GROWTH * size) if size else 0 for size in hops]
+                for kind, hops in ascending[-1].items()
+            }
+        )
     return ascending
 
 
 def _rounded(count: float) -> int:
-    return max(1, -int(-count // _MULTIPLE)) * _MULTIPLE
-
-
-def _grown(sizes: Mapping[Any, Sequence[int]]) -> dict[Any, list[int]]:
-    return {
-        kind: [_rounded(_GROWTH * size) if size else 0 for size in of_type]
-        for kind, of_type in sizes.items()
-    }
+    return math.ceil(count / _MULTIPLE) * _MULTIPLE
 
 
 def chosen_sizes(
@@ -162,15 +139,14 @@ def chosen_sizes(
         nodes, edges = sizes["nodes"], sizes["edges"]
         if not dataset.is_typed:
             nodes, edges = {NODES: nodes}, {EDGES: edges}
-        edges = {_edge_type(kind): hops for kind, hops in edges.items()}
-        size = HopSizes(
-            _checked(nodes, reach.nodes, "nodes"), _checked(edges, reach.edges, "edges")
+        size = _checked(
+            {**nodes, **{_edge_type(kind): hops for kind, hops in edges.items()}}, reach
         )
         for name, count in least_seeds.items():
-            if size.nodes[name][0] <= count:
+            if size[name][0] <= count:
                 raise ValueError(
                     f"pad's first size of nodes must be above the batch size, {count}: at least "
-                    f"one node is added to the seeds; it is {size.nodes[name][0]}"
+                    f"one node is added to the seeds; it is {size[name][0]}"
                 )
         checked.append(size)
     return checked
@@ -181,27 +157,21 @@ def _edge_type(kind: Any) -> Any:
     return tuple(kind.split("__")) if isinstance(kind, str) and kind else kind
 
 
-def _checked(
-    sizes: Mapping[Any, Any], reach: Mapping[Any, Sequence[int]], what: str
-) -> dict[Any, list[int]]:
+def _checked(sizes: Mapping[Any, Any], reach: HopSizes) -> HopSizes:
     if unknown := [kind for kind in sizes if kind not in reach]:
-        raise ValueError(f"pad has {what} of {unknown}, and the types are {list(reach)}")
-    checked = {}
+        raise ValueError(f"pad has sizes of {unknown}, and the types are {[*reach]}")
+    checked: HopSizes = {}
     for kind, hops in reach.items():
-        named = (
-            f"pad's {what} of {kind!r}"
-            if len(reach) > 1 or kind not in (NODES, EDGES)
-            else (f"pad's {what}")
-        )
-        if kind not in sizes and any(hops):
-            raise ValueError(f"{named} are missing: {_FORM}")
+        named = "pad's nodes" if isinstance(kind, str) else "pad's edges"
+        if kind not in (NODES, EDGES):
+            named += f" of {kind!r}"
         of_type = [as_count(size, named, 0) for size in sizes.get(kind, [0] * len(hops))]
         if len(of_type) != len(hops):
             raise ValueError(f"{named} must be {len(hops)} sizes, one for each hop: {_FORM}")
         for h, (size, is_reached) in enumerate(zip(of_type, hops, strict=True)):
             if is_reached and size < 1:
-                raise ValueError(f"{named} in hop {h} must be at least 1, not {size}")
+                raise ValueError(f"{named} must be at least 1 in hop {h}, not {size}: {_FORM}")
             if size and not is_reached:
-                raise ValueError(f"{named} in hop {h} must be 0: no seed reaches them there")
+                raise ValueError(f"{named} must be 0 in hop {h}, which no seed reaches so")
         checked[kind] = of_type
     return checked

@@ -308,7 +308,7 @@ class Preparation:
         item.topology_missed = subgraph.pages_missed
         item.num_seeds = len(item.batch.input_id)
         item.num_nodes, item.num_edges = subgraph.total_nodes, subgraph.total_edges
-        item.oversized = int(bool(self._batches.hop_sizes) and subgraph.real_nodes is None)
+        item.oversized = int(bool(self._batches.hop_sizes) and not subgraph.padded)
         item.io = self._session.describe()
         item.requests = self._session.rows.submit(item.number, subgraph)
 

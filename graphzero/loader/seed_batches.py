@@ -21,10 +21,12 @@ from graphzero.loader.mini_batch import Kind, SampledBatch
 from graphzero.loader.padding import (
     LEARNT_BATCHES,
     HopSizes,
+    as_argument,
     check_sampling,
     chosen_sizes,
     learnt_sizes,
     reached,
+    state_of,
 )
 from graphzero.loader.states import GRAPH
 from graphzero.sampling.negatives import WeightedDraws
@@ -185,7 +187,7 @@ class SeedBatches:
         reach = reached(self.sampler, self.seed_types)
         if isinstance(pad, str):
             self.sampler = copy(self.sampler)
-            self.sampler.pad([], [])
+            self.sampler.pad([])
             subgraphs = [
                 self.sample(self.positions(0, number), epoch=0, batch=number).by_type
                 for number in range(min(LEARNT_BATCHES, self.num_batches))
@@ -193,7 +195,7 @@ class SeedBatches:
             sizes = learnt_sizes(subgraphs, reach, self.least_seeds) if subgraphs else []
         else:
             sizes = chosen_sizes(pad, self.dataset, reach, self.least_seeds)
-        self.sampler.pad([size.nodes for size in sizes], [size.edges for size in sizes])
+        self.sampler.pad(sizes)
         return sizes
 
     @property
@@ -202,7 +204,7 @@ class SeedBatches:
 
         With "auto" the first use samples a few mini-batches. None without `pad`.
         """
-        return None if self.hop_sizes is None else [size.as_argument() for size in self.hop_sizes]
+        return None if self.hop_sizes is None else [*map(as_argument, self.hop_sizes)]
 
     @property
     def least_seeds(self) -> dict[str, int]:
@@ -249,7 +251,7 @@ class SeedBatches:
             seeds.input_id,
             fields=seeds.fields,
             input_type=self.input_type,
-            filled_size=self.filled_size if subgraph.real_nodes is not None else 0,
+            filled_size=self.filled_size if subgraph.padded else 0,
         )
 
     @property
@@ -324,7 +326,7 @@ class SeedBatches:
             for file in self.topology
         ]
         sizes = self.hop_sizes
-        pad = {} if sizes is None else {"pad": [size.state() for size in sizes]}
+        pad = {} if sizes is None else {"pad": [*map(state_of, sizes)]}
         return {**self.options, **pad, GRAPH: "-".join(prints)}
 
     @property

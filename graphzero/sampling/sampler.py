@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 _NOTHING = np.empty(0, np.int64)
-_Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True)
@@ -65,8 +64,6 @@ class Subgraph:
         read-ahead.
     positions : (num_edges,) int64 or None
         Stored positions of the edges in the graph's file: attributes of edges are read by these.
-    real_nodes, real_edges : list of int or None
-        As `TypedSubgraph` has them.
     """
 
     n_id: IdArray
@@ -79,8 +76,6 @@ class Subgraph:
     batch: IdArray | None = None
     pages_missed: int = 0
     positions: IdArray | None = None
-    real_nodes: list[int] | None = None
-    real_edges: list[int] | None = None
 
     @property
     def total_nodes(self) -> int:
@@ -118,16 +113,19 @@ class PaddedHops:
         ranges = zip(self.begins, self.real, strict=True)
         return np.concatenate([values[begin : begin + count] for begin, count in ranges])
 
-    def spread(self, values: npt.NDArray[Any], row: bytes) -> npt.NDArray[Any]:
-        """The values of all, of those of real ones; added ones have a row."""
-        added = np.frombuffer(row, values.dtype).reshape(values.shape[1:])
+    def spread(self, values: npt.NDArray[Any], added: Any) -> npt.NDArray[Any]:
+        """The values of all, of those of real ones, and that of added ones."""
         out = np.empty((sum(self.sizes), *values.shape[1:]), values.dtype)
-        out[...] = added
         first = 0
-        for begin, count in zip(self.begins, self.real, strict=True):
+        for begin, count, size in zip(self.begins, self.real, self.sizes, strict=True):
             out[begin : begin + count] = values[first : first + count]
+            out[begin + count : begin + size] = added
             first += count
         return out
+
+    def spread_ids(self, ids: IdArray) -> IdArray:
+        """Ids of all; added ones have the first, so that it is in range."""
+        return self.spread(ids, ids[0] if len(ids) else 0)
 
 
 @dataclass(frozen=True)
@@ -163,10 +161,9 @@ class TypedSubgraph:
     pages_missed : int
         Pages of topology that hop read-ahead requested and that were not in memory; 0 without hop
         read-ahead.
-    real_nodes : dict of str to list of int, or None
-        Where hops are filled up with added nodes and edges: the others of each hop, which come
-        first in it. `stored_id` and `positions` are then of these alone.
-    real_edges : dict of EdgeType to list of int, or None
+    padded : dict of str or EdgeType to PaddedHops
+        Where hops are filled up with added nodes and edges: those of each type. `stored_id` and
+        `positions` are then of real ones alone.
     """
 
     n_id: dict[str, IdArray]
@@ -178,16 +175,12 @@ class TypedSubgraph:
     num_sampled_edges: dict[EdgeType, list[int]] | None
     batch: dict[str, IdArray] | None = None
     pages_missed: int = 0
-    real_nodes: dict[str, list[int]] | None = None
-    real_edges: dict[EdgeType, list[int]] | None = None
+    padded: dict[str | EdgeType, PaddedHops] = field(default_factory=dict)
 
-    def padded(self, kind: str | EdgeType) -> PaddedHops | None:
-        """The hops of the nodes or edges of a type, where they are filled up."""
-        if self.real_nodes is None or self.real_edges is None or self.num_sampled_edges is None:
-            return None
-        if isinstance(kind, str):
-            return PaddedHops(self.real_nodes[kind], self.num_sampled_nodes[kind])
-        return PaddedHops(self.real_edges[kind], self.num_sampled_edges[kind])
+    @property
+    def counts(self) -> dict[str | EdgeType, list[int]]:
+        """Nodes and edges of each hop, by type."""
+        return {**self.num_sampled_nodes, **(self.num_sampled_edges or {})}
 
     @property
     def total_nodes(self) -> int:
@@ -219,8 +212,6 @@ class TypedSubgraph:
             batch=None if self.batch is None else self.batch[NODES],
             pages_missed=self.pages_missed,
             positions=self.positions.get(EDGES),
-            real_nodes=None if self.real_nodes is None else self.real_nodes[NODES],
-            real_edges=None if self.real_edges is None else self.real_edges[EDGES],
         )
 
 
@@ -314,8 +305,7 @@ class NeighborSampler:
         self._num_nodes = np.array(counts, np.int64)
         self._num_hops = max(map(len, self._fanouts.values()), default=0)
         self._hops = np.array([hops or [0] for hops in self._fanouts.values()], np.int64)
-        self._node_sizes: npt.NDArray[np.int64] | None = None
-        self._edge_sizes: npt.NDArray[np.int64] | None = None
+        self._sizes: list[Mapping[str | EdgeType, list[int]]] = []
         self._begin()
 
     @property
@@ -323,28 +313,17 @@ class NeighborSampler:
         """Fanouts of each edge type in each hop, (num_edge_types, num_hops)."""
         return self._hops[:, : self._num_hops]
 
-    def pad(
-        self,
-        nodes: Sequence[Mapping[str, Sequence[int]]],
-        edges: Sequence[Mapping[EdgeType, Sequence[int]]],
-    ) -> None:
+    def pad(self, sizes: Sequence[Mapping[str | EdgeType, list[int]]]) -> None:
         """Fills mini-batches up: to the first of some sizes that a mini-batch fits, if any.
 
-        The sizes are those of hops, of every node type (seeds first) and of every edge type.
+        A size is that of the hops of every node type (seeds first) and of every edge type.
         """
-        self._node_sizes = self._edge_sizes = None
+        end = [0] * (self._hops.shape[1] - self._num_hops)  # of the hop that stands for no fanouts
+        nodes = [[size[name] + end for name in self.dataset.nodes] for size in sizes]
+        edges = [[size[kind] + end for kind in self.dataset.edges] for size in sizes]
+        self._sizes = list(sizes)
+        self._size_arrays = (np.array(nodes, np.int64), np.array(edges, np.int64))
         self._begin()
-        if not nodes:
-            return
-        num_hops = self._hops.shape[1]
-        shape = (len(nodes), len(self.dataset.nodes), num_hops + 1)
-        self._node_sizes = np.zeros(shape, np.int64)
-        self._edge_sizes = np.zeros((len(edges), len(self.dataset.edges), num_hops), np.int64)
-        for i, (of_nodes, of_edges) in enumerate(zip(nodes, edges, strict=True)):
-            for j, node_type in enumerate(self.dataset.nodes):
-                self._node_sizes[i, j, : self._num_hops + 1] = of_nodes[node_type]
-            for j, edge_type in enumerate(self.dataset.edges):
-                self._edge_sizes[i, j, : self._num_hops] = of_edges[edge_type]
 
     def _begin(self) -> None:
         # of seeds without and with times; made when they are first sampled
@@ -531,9 +510,8 @@ class NeighborSampler:
         """Samples several mini-batches in one call; `timed` if their seeds have times."""
         node_tables = [nodes.user_table for nodes in self.dataset.nodes.values()]
         edge_tables = [graph._csr.edge_table() for graph in self._graphs]
-        return _core.GroupSampler(
-            self._plan(timed), node_tables, edge_tables, self._node_sizes, self._edge_sizes
-        )
+        arrays = self._size_arrays if self._sizes else ()
+        return _core.GroupSampler(self._plan(timed), node_tables, edge_tables, *arrays)
 
     def _plan(self, timed: bool) -> _core.SamplingPlan:
         if timed not in self._plans:
@@ -580,7 +558,7 @@ class NeighborSampler:
         num_nodes = [counts[: hops + 1] for counts in sampled.num_sampled_nodes]
         num_edges = [counts[:hops] for counts in sampled.num_sampled_edges]
         trees = sampled.trees
-        return TypedSubgraph(
+        subgraph = TypedSubgraph(
             n_id=dict(zip(node_types, sampled.user_ids, strict=True)),
             stored_id=dict(zip(node_types, sampled.nodes, strict=True)),
             edge_index=dict(zip(edge_types, sampled.edge_index, strict=True)),
@@ -592,8 +570,23 @@ class NeighborSampler:
             ),
             batch=None if trees is None else dict(zip(node_types, trees, strict=True)),
             pages_missed=sampled.pages_missed,
-            real_nodes=_by_type(node_types, sampled.real_nodes, hops + 1),
-            real_edges=_by_type(edge_types, sampled.real_edges, hops),
+        )
+        return subgraph if sampled.size < 0 else self._padded(subgraph, sampled.size)
+
+    def _padded(self, subgraph: TypedSubgraph, size: int) -> TypedSubgraph:
+        """A subgraph of which the core has filled up the edges, with all else filled up."""
+        sizes, counts = self._sizes[size], subgraph.counts
+        hops = {kind: PaddedHops(real, sizes[kind]) for kind, real in counts.items()}
+        return replace(
+            subgraph,
+            n_id={name: hops[name].spread_ids(ids) for name, ids in subgraph.n_id.items()},
+            e_id={
+                kind: None if ids is None else hops[kind].spread_ids(ids)
+                for kind, ids in subgraph.e_id.items()
+            },
+            num_sampled_nodes={name: hops[name].sizes for name in subgraph.n_id},
+            num_sampled_edges={kind: hops[kind].sizes for kind in subgraph.e_id},
+            padded=hops,
         )
 
     def _explained(self, error: Exception, num_seeds: int) -> Exception:
@@ -616,15 +609,6 @@ class _Workplace:
 
     sampler: _core.GroupSampler
     team: _core.Team
-
-
-def _by_type(
-    kinds: Iterable[_Kind], counts: list[list[int]] | None, hops: int
-) -> dict[_Kind, list[int]] | None:
-    """Counts of some hops by type."""
-    if counts is None:
-        return None
-    return dict(zip(kinds, [of_type[:hops] for of_type in counts], strict=True))
 
 
 def _named(what: str, node_type: str) -> str:

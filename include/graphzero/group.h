@@ -10,7 +10,6 @@
 #include "graphzero/batch_state.h"
 #include "graphzero/convert.h"
 #include "graphzero/csr.h"
-#include "graphzero/padding.h"
 #include "graphzero/reads.h"
 #include "graphzero/status.h"
 #include "graphzero/team.h"
@@ -60,9 +59,7 @@ typedef enum gz_fill_kind {
     GZ_FILL_TRANSLATE, /* entries of `table`, by ids; gz_translate */
     GZ_FILL_ROWS,      /* rows of a file, by ids; gz_gather_rows */
     GZ_FILL_PICKS,     /* rows that were read, to their places; gz_picks_copy */
-    GZ_FILL_MOVE,      /* local ids, with added nodes between hops; gz_gaps_move */
-    GZ_FILL_SPREAD,    /* ends of added edges; gz_spread_ends */
-    GZ_FILL_REPEAT,    /* rows that are alike; gz_repeat_row */
+    GZ_FILL_REPEAT,    /* the same row again and again */
 } gz_fill_kind;
 
 /* Elements [begin, end) of an array of a mini-batch, and where they come from. */
@@ -76,8 +73,6 @@ typedef struct gz_fill {
     uint64_t limit; /* of the entries of the table */
     uint64_t row_bytes;
     gz_cast cast;
-    const gz_gaps *gaps;
-    int64_t first, nodes, count; /* of gz_spread_ends */
     int64_t begin, end;
     unsigned char *out;
     uint64_t corrupt; /* entries that were not below the limit */
