@@ -180,7 +180,8 @@ class TypedSubgraph:
     @property
     def counts(self) -> dict[str | EdgeType, list[int]]:
         """Nodes and edges of each hop, by type."""
-        return {**self.num_sampled_nodes, **(self.num_sampled_edges or {})}
+        edges = self.num_sampled_edges or {}
+        return dict((*self.num_sampled_nodes.items(), *edges.items()))
 
     @property
     def total_nodes(self) -> int:
