@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -150,9 +151,8 @@ class CapturedStep:
         for state in self.optimizer.state.values():
             changed += [value for value in state.values() if isinstance(value, Tensor)]
         before = [value.detach().clone() for value in changed]
-        losses: list[Tensor] = []
         try:
-            replay = _record(lambda: losses.append(self._run(static)), self.device)
+            replay, loss = _record(partial(self._run, static), self.device)
         except RuntimeError as error:
             raise RuntimeError(
                 f"the step cannot be captured: {_operation_of(error)} failed ({error}). Shapes "
@@ -166,7 +166,7 @@ class CapturedStep:
         return _Captured(
             static,
             replay,
-            losses[-1],
+            loss,
             [(p, p.grad) for p in self.model.parameters()],
             [group["lr"] for group in self.optimizer.param_groups],
             self._constants(),
@@ -227,8 +227,11 @@ class _Varying:
     __bool__ = __len__ = __iter__ = __getitem__ = _refuse
 
 
-def _record(run: Callable[[], None], device: torch.device) -> Callable[[], None]:
-    """Captures a function after it has warmed up; it draws the random numbers of the first call."""
+def _record(run: Callable[[], Tensor], device: torch.device) -> tuple[Callable[[], None], Tensor]:
+    """Captures a function, after it has warmed up: what repeats it, and its result.
+
+    Random numbers are drawn as if it had not run yet.
+    """
     with torch.random.fork_rng(devices=[device]):
         stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream(device))
@@ -238,8 +241,8 @@ def _record(run: Callable[[], None], device: torch.device) -> Callable[[], None]
         torch.cuda.current_stream(device).wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            run()
-    return graph.replay
+            result = run()
+    return graph.replay, result
 
 
 def _operation_of(error: BaseException) -> str:
