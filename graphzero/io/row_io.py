@@ -502,6 +502,7 @@ class RowIO:
         fills: _core.Fills,
         batch: int,
         empty: Allocator,
+        *,
         subgraph: TypedSubgraph,
     ) -> npt.NDArray[np.generic]:
         """The array that will have the rows of a mini-batch; see `RowReader.add`."""

@@ -26,7 +26,7 @@ _FORM = 'pad="auto", or sizes by hop: pad={"nodes": [seeds, hop, ...], "edges": 
 HopSizes: TypeAlias = "dict[str | EdgeType, list[int]]"
 
 
-def as_argument(sizes: HopSizes) -> dict[str, Any]:
+def pad_argument(sizes: HopSizes) -> dict[str, Any]:
     """What `pad` takes: lists, or lists by type."""
     if NODES in sizes:
         return {"nodes": sizes[NODES], "edges": sizes[EDGES]}

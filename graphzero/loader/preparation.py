@@ -379,7 +379,7 @@ class Preparation:
         rows, fills = self._session.rows, _core.Fills(len(items))
         placed = [
             {
-                name: rows.add(name, of_item, fills, i, self._empty, item.subgraph)
+                name: rows.add(name, of_item, fills, i, self._empty, subgraph=item.subgraph)
                 for name, of_item in item.fetched.items()
             }
             for i, item in enumerate(items)

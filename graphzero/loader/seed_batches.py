@@ -21,10 +21,10 @@ from graphzero.loader.mini_batch import Kind, SampledBatch
 from graphzero.loader.padding import (
     LEARNT_BATCHES,
     HopSizes,
-    as_argument,
     check_sampling,
     chosen_sizes,
     learnt_sizes,
+    pad_argument,
     reached,
     state_of,
 )
@@ -204,7 +204,7 @@ class SeedBatches:
 
         With "auto" the first use samples a few mini-batches. None without `pad`.
         """
-        return None if self.hop_sizes is None else [*map(as_argument, self.hop_sizes)]
+        return None if self.hop_sizes is None else [*map(pad_argument, self.hop_sizes)]
 
     @property
     def least_seeds(self) -> dict[str, int]:
