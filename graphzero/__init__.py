@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from graphzero.api import set_split as set_split
     from graphzero.ingest.link_split import LinkSplit as LinkSplit
     from graphzero.ingest.options import Source as Source
+    from graphzero.loader.device import DeviceLoader as DeviceLoader
     from graphzero.loader.link_dataset import LinkNeighborDataset as LinkNeighborDataset
     from graphzero.loader.mini_batch import Collate as Collate
     from graphzero.loader.mini_batch import MiniBatch as MiniBatch
@@ -88,6 +89,7 @@ _LAZY = {
         ),
         "graphzero.ingest.link_split": ("LinkSplit",),
         "graphzero.ingest.options": ("Source",),
+        "graphzero.loader.device": ("DeviceLoader",),
         "graphzero.loader.link_dataset": ("LinkNeighborDataset",),
         "graphzero.loader.mini_batch": ("Collate", "MiniBatch", "SampledBatch", "TypedMiniBatch"),
         "graphzero.loader.neighbor_dataset": ("NeighborDataset",),

@@ -150,6 +150,9 @@ class Clock:
 @disjoint_base
 class Fills:
     def __new__(cls, num_batches: int) -> Fills: ...
+    def add_copy(
+        self, batch: int, array: npt.NDArray[np.generic], out: npt.NDArray[np.generic]
+    ) -> None: ...
     def add_rows(
         self, batch: int, rows: Rows, ids: _Int64s, out: _Bytes, from_dtype: int = 0
     ) -> None: ...

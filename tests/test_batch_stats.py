@@ -187,6 +187,7 @@ def sums_of_stats(batches, loop):
     """Of these mini-batches, what their steps must have; `loop` has times of the loop itself."""
     of = {"sampling": "sampled", "disk": "disk", "gathering": "gathered", "seeds": "num_seeds"}
     names = ("ready", "pages_missed", "topology_missed", "row_bytes", "queue_depth")
+    names += ("sent_bytes", "copied")
     sums = {
         name: pytest.approx(sum(getattr(batch.stats, field) for batch in batches))
         for name, field in {**of, **dict(zip(names, names, strict=True))}.items()

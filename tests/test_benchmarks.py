@@ -18,6 +18,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from benchmarks import (
     build,
     compare,
+    gpu,
     growth,
     inference,
     ordering,
@@ -61,6 +62,15 @@ def test_sampling(tmp_path):
     found = run_tiny(sampling.main, words, tmp_path)
     assert len(found["results"]) == 11
     assert all(one["rates"]["graphzero"]["median"] > 0 for one in found["results"])
+
+
+@pytest.mark.extended
+def test_gpu(tmp_path):
+    words = f"{TINY} --batch-size 8 --steps 2 --resident 12 --workers 1"
+    found = run_tiny(gpu.main, words, tmp_path)
+    assert len(found["ceiling"]) == 5
+    feeds = {feed["name"]: feed for feed in found["feeds"]}
+    assert feeds["device="]["sent"] > feeds["device=, device_cache=1.0"]["sent"] > 0
 
 
 def test_typed_and_ordering(tmp_path):

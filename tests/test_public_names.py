@@ -57,6 +57,18 @@ def test_signatures_are_stable(name: str, expected: str) -> None:
     )
 
 
+def test_the_reference_has_public_names_only():
+    text = (Path(__file__).parents[1] / "docs" / "reference.md").read_text()
+    objects = re.findall(r"^::: graphzero\.([\w.]+)$((?:\n .*)*)", text, re.MULTILINE)
+    assert {name for name, _ in objects} - {"graph.dataset.open_dataset"} == {*gz.__all__} - {
+        "BFLOAT16"
+    }
+    for name, options in objects:
+        for members in re.findall(r" members: \[(.*)\]", options):
+            for member in members.split(", "):
+                assert inspect.getdoc(getattr(getattr(gz, name), member)), (name, member)
+
+
 def test_without_ray_only_its_module_is_missing(tmp_path: Path) -> None:
     script = (
         "import sys; sys.modules['ray'] = None; import graphzero; from graphzero import *\n"

@@ -1,8 +1,9 @@
-"""The code of the README, docs/typed.md and links.md, run as printed; links of all pages."""
+"""The code of the README, docs/typed.md and links.md, run as printed; links and pictures."""
 
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -119,3 +120,22 @@ def test_the_readme_is_short_and_leads_to_every_page():
     text += (ROOT / "CONTRIBUTING.md").read_text()
     for page in ROOT.glob("docs/*.md"):
         assert f"docs/{page.name}" in text
+
+
+def test_pictures_show_what_the_tables_of_the_benchmarks_say(tmp_path):
+    pytest.importorskip("matplotlib")
+    draw = runpy.run_path(str(ROOT / ".ci" / "pictures.py"))["draw_measured"]
+    draw(tmp_path)
+    drawn = sorted(tmp_path.glob("*.svg"))
+    assert len(drawn) == 5
+    for picture in drawn:
+        texts = [re.findall(r"<text[^>]*>([^<]*)", each.read_text()) for each in
+                 (picture, ROOT / "docs" / "pictures" / picture.name)]  # fmt: skip
+        assert texts[0] == texts[1] != []  # else: python .ci/pictures.py
+
+
+def test_commands_of_the_readme_fit_on_a_phone():
+    commands = re.findall(r"```bash\n(.*?)```", README.read_text(), re.DOTALL)
+    assert commands[0].endswith("graphzero demo\n")
+    assert commands[-1].endswith("tox\n")
+    assert max(map(len, commands[0].splitlines())) <= 48  # characters on 400 pixels

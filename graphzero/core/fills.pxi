@@ -105,6 +105,17 @@ cdef class Fills:
         self.arrays.append((row, out))
         self._add(batch, &fill, out.shape[0] // row.shape[0], ITEMS_PER_RANGE, fill.row_bytes, None)
 
+    def add_copy(self, int64_t batch, array, out):
+        """A contiguous array, to one of the same size and dtype."""
+        cdef const unsigned char[::1] source
+        if array.dtype != out.dtype or array.size != out.size:
+            raise ValueError("out has another dtype or size")
+        if array.size > 0:
+            flat = array.reshape(-1).view(np.uint8)
+            source = flat
+            self.arrays.append(flat)
+            self.copy(batch, &source[0], source.shape[0], out)
+
     def add_rows(self, int64_t batch, Rows rows, const int64_t[::1] ids, unsigned char[::1] out,
                  uint32_t from_dtype=0):
         """Rows of a file, by number, to the bytes of a mini-batch's array; see `Rows.gather`.

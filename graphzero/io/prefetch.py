@@ -104,7 +104,7 @@ class Prefetch:
             raise ValueError(f"strategy must be one of {strategies}, not {self.strategy!r}")
         if self.advice not in _ADVICE:
             raise ValueError(f"advice must be one of {_ADVICE}, not {self.advice!r}")
-        object.__setattr__(self, "resident", _as_resident(self.resident))
+        object.__setattr__(self, "resident", as_share(self.resident, "resident"))
         for name in ("readahead_limit", "memory_limit"):
             value = getattr(self, name)
             if isinstance(value, str):
@@ -146,8 +146,8 @@ class Prefetch:
         return None if self.memory_limit is None else int(self.memory_limit)
 
 
-def _as_resident(value: object) -> int | float | None:
-    """Bytes as an integer, a fraction as a float.
+def as_share(value: object, name: str) -> int | float | None:
+    """A part of some rows: bytes as an integer, a fraction as a float; sizes may be texts.
 
     Raises
     ------
@@ -161,15 +161,15 @@ def _as_resident(value: object) -> int | float | None:
         try:
             value = float(text)
         except ValueError:
-            return parse_size(text, "resident")
+            return parse_size(text, name)
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-        raise ValueError(f"resident must be a fraction or bytes, not {value!r}")
+        raise ValueError(f"{name} must be a fraction or bytes, not {value!r}")
     number = float(value)
     if 0 <= number <= 1:
         return number
     if number < 0 or number != int(number):
         raise ValueError(
-            f"resident must be a fraction from 0 to 1, or a whole number of bytes above 1, "
+            f"{name} must be a fraction from 0 to 1, or a whole number of bytes above 1, "
             f"not {value!r}"
         )
     return int(number)
@@ -214,11 +214,8 @@ class RowReader:
 
         Where `hops` are filled up, added rows are those of `added_row`.
         """
-        count = len(fetched) if isinstance(fetched, np.ndarray) else fetched.num_rows
         dtype, from_dtype = self._store.conversion(self._dtype)
-        if hops is not None:
-            count = sum(hops.sizes)
-        out = empty((count, *self._store.shape[1:]), dtype)
+        out = empty(*self.shape_and_dtype(fetched, hops))
         if out.size == 0:
             return out
         num_bytes = out.reshape(-1).view(np.uint8)
@@ -234,6 +231,15 @@ class RowReader:
             self._store.add_to(fills, batch, part, of_part, from_dtype)
             fills.repeat(batch, row_bytes, num_bytes[first_added : (begin + size) * row.nbytes])
         return out
+
+    def shape_and_dtype(
+        self, fetched: Fetched, hops: PaddedHops | None
+    ) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
+        """Of the array of `add`."""
+        count = len(fetched) if isinstance(fetched, np.ndarray) else fetched.num_rows
+        if hops is not None:
+            count = sum(hops.sizes)
+        return (count, *self._store.shape[1:]), self._store.conversion(self._dtype)[0]
 
     def close(self) -> None:
         """Ends the threads, and releases what the reader holds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -511,6 +512,12 @@ class RowIO:
         return self._readers[name].add(
             fetched, fills, batch, empty, hops=hops, is_label=source.is_label
         )
+
+    def placed_bytes(self, name: RowKey, fetched: Fetched, subgraph: TypedSubgraph) -> int:
+        """Bytes of the array of `add`."""
+        hops = self.sources[name].padded_hops(subgraph)
+        shape, dtype = self._readers[name].shape_and_dtype(fetched, hops)
+        return math.prod(shape) * dtype.itemsize
 
     def close(self) -> None:
         """Ends the threads, after the calls that they are in."""

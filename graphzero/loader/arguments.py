@@ -67,6 +67,8 @@ class SeedLoaderOptions(SeedOptions, DataLoaderOptions, total=False):
     """Options of every ready-made loader; see `NeighborLoader`."""
 
     transform: Callable[[Any], object] | None
+    device: object
+    device_cache: object
 
 
 class SampledLoaderOptions(SeedLoaderOptions, SamplingOptions, total=False):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from graphzero.loader.delivery import AS_SAMPLED, Delivery
 from graphzero.loader.epochs import Pass
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.preparation import prepare_batches
@@ -34,7 +35,7 @@ class BatchIterator(Iterator[SampledBatch]):
     begun : Pass, optional
         The pass that this process has begun; if it is one of several workers, these may have read
         different epochs.
-    make : callable, optional
+    delivery : Delivery, optional
         What `take` returns is made of each mini-batch in the background by this.
     """
 
@@ -45,12 +46,12 @@ class BatchIterator(Iterator[SampledBatch]):
         *,
         even: bool,
         begun: Pass | None = None,
-        make: Callable[[SampledBatch], object] | None = None,
+        delivery: Delivery = AS_SAMPLED,
     ) -> None:
         self._source = batches
         self._even = even
         self._begun = begun
-        self._make = make
+        self._delivery = delivery
         self._turn = threading.RLock()
         self._start(progress)
 
@@ -62,7 +63,7 @@ class BatchIterator(Iterator[SampledBatch]):
         numbers = self._numbers(progress)
         self._left = len(numbers)
         self._batches = prepare_batches(
-            self._source, progress.share, progress.epoch, numbers, self._make
+            self._source, progress.share, progress.epoch, numbers, self._delivery
         )
 
     def _numbers(self, progress: WorkerProgress) -> Sequence[int]:

@@ -6,6 +6,7 @@ import copy
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from typing_extensions import Self
 from graphzero.graph.dataset import OF_DATA, Dataset
 from graphzero.graph.user_input import Values
 from graphzero.io.row_io import RowKey
+from graphzero.loader.host_blocks import HostBlock, RowPlaces
 from graphzero.loader.shared_blocks import WORKER_BLOCKS, SharedBlocks, shared_memory_of
 from graphzero.loader.stats import BatchStats
 from graphzero.sampling.sampler import Subgraph, TypedSubgraph
@@ -54,8 +56,10 @@ class SampledBatch:
         Further fields of the `MiniBatch`: about seed edges, times of seeds.
     input_type : str or tuple
         The node type or edge type of the seeds.
-    filled_size : int
-        The `batch_size` of the `MiniBatch` where added nodes are seeds; 0 where it is its own.
+    block : HostBlock or None
+        The memory of most of its arrays, for a device or because it is page-locked.
+    splits : dict of str to RowPlaces
+        Of attributes whose first rows are on the device: `rows` has only the others.
     """
 
     by_type: TypedSubgraph
@@ -64,7 +68,8 @@ class SampledBatch:
     rows: dict[RowKey, Values] = field(default_factory=dict)
     fields: dict[RowKey, Values] = field(default_factory=dict)
     input_type: Kind = NODES
-    filled_size: int = 0
+    block: HostBlock | None = None
+    splits: dict[RowKey, RowPlaces] = field(default_factory=dict)
 
     @property
     def subgraph(self) -> Subgraph | TypedSubgraph:
@@ -74,10 +79,17 @@ class SampledBatch:
     @property
     def num_bytes(self) -> int:
         """Size of all arrays."""
-        values = [*self.rows.values(), *self.fields.values(), self.input_id]
+        return sum(array.nbytes for array in [*self.rows.values(), *self.arrays_without_rows])
+
+    @property
+    def arrays_without_rows(self) -> list[Values]:
+        """All arrays but the rows."""
+        values = [*self.fields.values(), self.input_id]
         for value in vars(self.by_type).values():
             values += value.values() if isinstance(value, dict) else [value]
-        return sum(array.nbytes for array in values if isinstance(array, np.ndarray))
+        for split in self.splits.values():
+            values += [split.missing_at, split.resident_at, split.resident_ids]
+        return [array for array in values if isinstance(array, np.ndarray)]
 
     if not TYPE_CHECKING:  # for which a class with __getattr__ has every attribute
 
@@ -100,7 +112,7 @@ class _Batch:
         for holder in self._holders().values():
             for name, value in vars(holder).items():
                 if not names or name in names:
-                    setattr(holder, name, _applied(function, value))
+                    setattr(holder, name, apply_to_tensors(function, value))
         return self
 
     def to(
@@ -162,15 +174,42 @@ def _shown(value: object) -> tuple[object, str]:
     return f"{value!s:.200}", ""
 
 
-def _applied(function: Callable[[Tensor], Tensor], value: Any) -> Any:
-    """A tensor's result, also in lists, tuples and dictionaries; other values as they are."""
+def apply_to_tensors(function: Callable[[Tensor], Tensor], value: Any) -> Any:
+    """A tensor's result, also in mini-batches, graphs of PyG, lists, tuples and dictionaries.
+
+    Mini-batches are those that were given, with other tensors; graphs are copies. Other values are
+    as they are.
+    """
     if isinstance(value, Tensor):
         return function(value)
+    if isinstance(value, _Batch):
+        return value._apply(function)
     if isinstance(value, Mapping):
-        return {name: _applied(function, item) for name, item in value.items()}
+        return {name: apply_to_tensors(function, item) for name, item in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(_applied(function, item) for item in value)
+        return type(value)(apply_to_tensors(function, item) for item in value)
+    if isinstance(value, tuple):  # with names
+        return type(value)(*(apply_to_tensors(function, item) for item in value))
+    if is_of_pyg(value, "torch_geometric.data."):
+        return copy.copy(value).apply(partial(apply_to_tensors, function))  # of any value
     return value
+
+
+def is_of_pyg(value: object, package: str = "torch_geometric.") -> bool:
+    """Whether it is an object of PyG's, or of a class derived from one."""
+    return any(base.__module__.startswith(package) for base in type(value).__mro__)
+
+
+def tensors_of(value: Any) -> list[Tensor]:
+    """The tensors that `apply_to_tensors` finds, in their order."""
+    tensors: list[Tensor] = []
+
+    def take(tensor: Tensor) -> Tensor:
+        tensors.append(tensor)
+        return tensor
+
+    apply_to_tensors(take, value)
+    return tensors
 
 
 def _hint(name: str, of: str) -> str:
@@ -617,11 +656,8 @@ def _batch(sampled: SampledBatch, *, is_typed: bool) -> AnyBatch:
     for kind, hops in subgraph.padded.items():
         name = "real_nodes" if kind in subgraph.n_id else "real_edges"
         attributes[kind][name] = hops.real
-    input_id = sampled.input_id
-    if 0 < len(input_id) < sampled.filled_size:
-        input_id = np.append(input_id, np.repeat(input_id[0], sampled.filled_size - len(input_id)))
-    of_seeds["batch_size"] = len(input_id)
-    of_seeds["input_id"] = torch.from_numpy(input_id)
+    of_seeds["batch_size"] = len(sampled.input_id)
+    of_seeds["input_id"] = torch.from_numpy(sampled.input_id)
     for rows in (sampled.rows, sampled.fields):
         for key, array in rows.items():
             kind, name = (NODES, key) if isinstance(key, str) else key

@@ -7,6 +7,7 @@ the process that iterates, and tells its workers which one it is.
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,6 +21,8 @@ from typing_extensions import Unpack
 
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import Values, as_array, as_ids
+from graphzero.io.prefetch import as_share
+from graphzero.io.row_io import RowKey
 from graphzero.loader.arguments import (
     NO_EFFECT,
     REFUSED,
@@ -31,8 +34,20 @@ from graphzero.loader.arguments import (
     check_loader_keywords,
 )
 from graphzero.loader.batch_iterator import BatchIterator
+from graphzero.loader.delivery import Delivery
+from graphzero.loader.device import Sender, SendingIterator, Sent, as_device
+from graphzero.loader.device_rows import NO_DEVICE_ROWS, DeviceRows, device_rows
+from graphzero.loader.host_blocks import HostBlock
 from graphzero.loader.link_dataset import LinkNeighborDataset
-from graphzero.loader.mini_batch import AnyBatch, Collate, MiniBatch, SampledBatch, TypedMiniBatch
+from graphzero.loader.mini_batch import (
+    AnyBatch,
+    Collate,
+    MiniBatch,
+    SampledBatch,
+    TypedMiniBatch,
+    apply_to_tensors,
+    is_of_pyg,
+)
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.profiler import end_training, waiting
 from graphzero.loader.ranks import current_share, default_threads, group_of_worker, in_worker
@@ -102,9 +117,9 @@ class Seeds(IterableDataset[SampledBatch]):
         finally:
             self._progress = None
 
-    def in_this_process(self, make: Callable[[SampledBatch], object]) -> BatchIterator | None:
+    def in_this_process(self, delivery: Delivery) -> BatchIterator | None:
         """What is made of the mini-batches of the pass that begins, if any, without workers."""
-        return None if self._progress is None else self.source.iterate(self._progress, make)
+        return None if self._progress is None else self.source.iterate(self._progress, delivery)
 
     def __iter__(self) -> BatchIterator:
         """The mini-batches of the pass; of a pass of its own in a DataLoader of other libraries.
@@ -151,13 +166,27 @@ class _Finish:
 
     def make(self, sampled: SampledBatch) -> object:
         """What the transform gets."""
+        return self.output_of(self.batch_of(sampled))
+
+    def batch_of(self, sampled: SampledBatch) -> AnyBatch:
+        """The mini-batch of tensors."""
         if self.input_id is not None:
             sampled = replace(sampled, input_id=self.input_id[sampled.input_id])
-        output = self.make_output(self.collate(sampled), self.collate.dataset, self.whole)
-        if isinstance(output, MiniBatch | TypedMiniBatch) and _is_of_pyg(self.transform):
+        return self.collate(sampled)
+
+    def output_of(self, batch: AnyBatch) -> object:
+        """What the transform gets of a mini-batch of tensors."""
+        stats = batch.stats
+        output = self.make_output(batch, self.collate.dataset, self.whole)
+        if isinstance(output, MiniBatch | TypedMiniBatch) and is_of_pyg(self.transform):
             output = output.to_pyg()  # which such a transform is written for
-        _add_stats(output, sampled.stats)
+        _add_stats(output, stats)
         return output
+
+    def pinned(self, sampled: SampledBatch) -> object:
+        """As `make`, in the page-locked memory of a block."""
+        assert sampled.block is not None
+        return self.output_of(apply_to_tensors(sampled.block.hold, self.batch_of(sampled)))
 
     def hand_out(self, output: object) -> object:
         """What the training loop gets."""
@@ -175,9 +204,25 @@ def _add_stats(output: object, stats: BatchStats) -> None:
         output.__dict__["stats"] = stats  # a PyG object: no attribute of the graph
 
 
-def _is_of_pyg(transform: object) -> bool:
-    """Whether it is an object of PyG's, or of a class derived from one."""
-    return any(base.__module__.startswith("torch_geometric.") for base in type(transform).__mro__)
+@dataclass(frozen=True)
+class _OnDevice:
+    """Sends the mini-batches of a pass, and makes what the transform gets of what arrives."""
+
+    finish: _Finish
+    sender: Sender
+    rows: DeviceRows
+
+    def __call__(self, sampled: SampledBatch) -> Sent:
+        batch = self.finish.batch_of(sampled)
+        splits = {
+            key: {name: torch.from_numpy(places) for name, places in vars(split).items()}
+            for key, split in sampled.splits.items()
+        }
+        return self.sender.send((batch, splits), sampled.block, self._arrived)
+
+    def _arrived(self, sent: tuple[AnyBatch, dict[RowKey, dict[str, torch.Tensor]]]) -> object:
+        batch, splits = sent
+        return self.finish.output_of(self.rows.finish(batch, splits))
 
 
 @dataclass
@@ -207,12 +252,17 @@ class _InThisProcess(Iterator[object]):
     would wait until the background threads give it back.
     """
 
-    def __init__(self, batches: BatchIterator, finish: _Finish) -> None:
+    def __init__(self, batches: BatchIterator, finish: _Finish, sender: Sender | None) -> None:
         self._batches = batches
         self._finish = finish
+        self._sender = sender
 
     def __next__(self) -> object:
-        return self._finish.hand_out(self._batches.take())
+        output = self._batches.take()
+        if self._sender is not None:
+            assert isinstance(output, Sent)
+            output = self._sender.receive(output)
+        return self._finish.hand_out(output)
 
 
 class _Counting(Iterator[Any]):
@@ -254,6 +304,8 @@ class SeedLoader(DataLoader[Any]):
         Seeds in a batch.
     seed : int
         Of the order and the draws.
+    device : torch.device or None
+        Where the mini-batches come out; None for the memory of the processor.
     """
 
     _options: type  # those of the subclass, a TypedDict
@@ -262,6 +314,7 @@ class SeedLoader(DataLoader[Any]):
     dataset: Seeds
     seed: int
     transform: Callable[[Any], object] | None
+    device: torch.device | None
 
     def _arguments_of(
         self, dataset: object, options: Mapping[str, object], **leading: object
@@ -324,6 +377,14 @@ class SeedLoader(DataLoader[Any]):
         self._delivered: _Delivered | None = None
         self._deleted = source.dataset.deleted
         source.queued = torch_options.get("prefetch_factor") or source.queued
+        self.device = (
+            None if arguments.get("device") is None else as_device(arguments.get("device"))
+        )
+        cache = _checked_cache(arguments, self.device)
+        self._sending: Callable[[], SendingIterator | None] = _no_sending
+        if self.device is not None:
+            torch_options["pin_memory"] = False  # what is sent is page-locked already
+            self._device_rows = _rows_on_device(source, self.device, cache)
         collate, whole = Collate(source.dataset), source.gather is None
         self._finish = _Finish(collate, input_id, self._make_output, self.transform, whole)
         persistent = bool(torch_options.get("persistent_workers"))
@@ -373,19 +434,32 @@ class SeedLoader(DataLoader[Any]):
             if source.dataset.deleted != self._deleted:
                 self._deleted = source.dataset.deleted
                 self._iterator = None  # persistent workers still have what was deleted since
+            if (sending := self._sending()) is not None and self.persistent_workers:
+                sending.close()  # it takes what the workers of this pass will send
             with self.dataset.beginning(progress):
-                iterator = super().__iter__()
+                iterator: Iterator[Any] = super().__iter__()
+            if self.device is not None and self.num_workers > 0:
+                sending = SendingIterator(iterator, Sender(self.device), source.prefetch.lookahead)
+                iterator, self._sending = sending, weakref.ref(sending)
         return _Counting(self, iterator, delivered, loop)
 
     def _get_iterator(self) -> Any:
+        sender = None if self.device is None else Sender(self.device)
         batches = None
-        if self.num_workers == 0 and not self.pin_memory and not self.timeout:
-            batches = self.dataset.in_this_process(self._finish.make)
+        pins = self.pin_memory and torch.accelerator.is_available()
+        if self.num_workers == 0 and not self.timeout and (pins or not self.pin_memory):
+            delivery = Delivery(self._finish.make)
+            if sender is not None:
+                rows = self._device_rows
+                delivery = Delivery(_OnDevice(self._finish, sender, rows), sender.block, rows)
+            elif pins:
+                delivery = Delivery(self._finish.pinned, partial(HostBlock, pinned=True))
+            batches = self.dataset.in_this_process(delivery)
         if batches is None:
             return DataLoader._get_iterator(self)  # that of PyG's would collect the batches
         # As every pass of a DataLoader does: a script keeps its random numbers.
         torch.empty((), dtype=torch.int64).random_(generator=self.generator)
-        return _InThisProcess(batches, self._finish)
+        return _InThisProcess(batches, self._finish, sender)
 
     def __len__(self) -> int:
         """Batches of this rank in a whole epoch."""
@@ -417,7 +491,11 @@ class SeedLoader(DataLoader[Any]):
         _ = source.hop_sizes
         sampled = source.sample(positions, epoch=_NO_EPOCH, batch=0)
         finish = replace(self._finish, transform=self.transform)
-        return finish(source.with_rows(sampled, default_threads(source.num_threads)))
+        sampled = source.with_rows(sampled, default_threads(source.num_threads))
+        if self.device is None:
+            return finish(sampled)
+        sender = Sender(self.device)
+        return finish.hand_out(sender.receive(_OnDevice(finish, sender, NO_DEVICE_ROWS)(sampled)))
 
     @property
     def epoch(self) -> int:
@@ -504,6 +582,36 @@ class SeedLoader(DataLoader[Any]):
         seeds = Seeds(copied._source, persistent=persistent, arguments=self.dataset.arguments)
         copied.__dict__["dataset"] = seeds
         return copied
+
+
+def _rows_on_device(
+    source: SeedDataset, device: torch.device, cache: int | float | None
+) -> DeviceRows:
+    """What a device has of the rows, and what it converts."""
+    sources = source.row_sources(0)
+    rows_in_batch: dict[RowKey, int] = {}
+    if cache is not None and source.dataset.is_typed and source.num_seeds > 0:
+        subgraph = source.sample(source.positions(0, 0), epoch=0, batch=0).by_type
+        rows_in_batch = {key: len(of.rows_of(0, subgraph)) for key, of in sources.items()}
+    return device_rows(sources, device, cache, source.feature_dtype, rows_in_batch)
+
+
+def _no_sending() -> None:
+    """There is no pass whose mini-batches of workers are sent."""
+
+
+def _checked_cache(arguments: LoaderArguments, device: torch.device | None) -> int | float | None:
+    """The rows that are to be on the device: bytes, or a fraction of the features."""
+    cache = as_share(arguments.get("device_cache"), "device_cache")
+    if cache is None:
+        return None
+    if device is None:
+        raise ValueError("device_cache keeps rows on a device: give device= as well, as 'cuda'")
+    if arguments.values.get("num_workers"):
+        raise ValueError(
+            "device_cache needs batches that are made by threads: leave num_workers out"
+        )
+    return cache
 
 
 def _seed_of(state: Mapping[str, object], default: int) -> int:
@@ -599,6 +707,13 @@ class NeighborLoader(SeedLoader):
     distributed, rank, world_size, even : optional
         Which ranks share an epoch, and how evenly, as in `NeighborDataset`. Ranks that share an
         epoch need a `seed`.
+    device : torch device, optional
+        Where batches come out, such as "cuda": they are sent while the model works on others, on a
+        stream of its own, out of page-locked memory. `transform` gets what is on the device, or
+        with workers what is sent. Default: the memory of the processor.
+    device_cache : str, int or float, optional
+        Rows that stay on the device, those that batches use most: bytes such as "4GB", or a
+        fraction of the features. Only the others are sent. It needs features in hot order.
     num_workers, pin_memory, persistent_workers, prefetch_factor, timeout, worker_init_fn : optional
         As in torch's DataLoader.
     multiprocessing_context, generator : optional

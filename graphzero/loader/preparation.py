@@ -8,14 +8,15 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from graphzero import _core
 from graphzero.graph.features import as_booleans
+from graphzero.graph.user_input import Values
 from graphzero.io.memory import (
     LEARNT_MEMORY,
     check_shared_memory,
@@ -24,8 +25,10 @@ from graphzero.io.memory import (
 )
 from graphzero.io.plan import Estimate, IOPlan, make_plan, structure_bytes
 from graphzero.io.prefetch import Fetched, bytes_read, pages_read
-from graphzero.io.row_io import PagesRequested, RowKey
+from graphzero.io.row_io import PagesRequested, RowKey, RowSource
 from graphzero.io.session import Session, is_large, probe_batch, probe_files
+from graphzero.loader.delivery import AS_SAMPLED, Delivery, Move, moves_of_structure
+from graphzero.loader.device import Sent
 from graphzero.loader.mini_batch import SampledBatch, give_stats
 from graphzero.loader.pipeline import GroupPipeline, Sizes
 from graphzero.loader.ranks import default_threads, in_worker
@@ -42,7 +45,11 @@ _PLENTY_SHARED = 4 << 30  # bytes: in so much shared memory, the mini-batches of
 
 
 def start_session(
-    batches: SeedBatches, share: Share, epoch: int, numbers: Sequence[int]
+    batches: SeedBatches,
+    share: Share,
+    epoch: int,
+    numbers: Sequence[int],
+    delivery: Delivery = AS_SAMPLED,
 ) -> Session:
     """The session of an iteration over the mini-batches with some numbers; one for each process.
 
@@ -51,14 +58,14 @@ def start_session(
     FormatError
         If a file that is read has become shorter since it was opened.
     """
-    sources = batches.row_sources(epoch)
+    sources = delivery.sent_sources(batches.row_sources(epoch))
     for mapping in {*batches.dataset.mappings, *(s.store.mapping for s in sources.values())}:
         mapping.check_size()
     return Session(
         batches.topology,
         sources,
         batches.prefetch,
-        plan_iteration(batches, share, epoch, numbers),
+        plan_iteration(batches, share, epoch, numbers, sources),
         feature_dtype=batches.feature_dtype,
         ranks=ranks_of_host(os.environ, share.world_size),
         loop=batches,
@@ -66,15 +73,25 @@ def start_session(
 
 
 def plan_iteration(
-    batches: SeedBatches, share: Share, epoch: int, numbers: Sequence[int]
+    batches: SeedBatches,
+    share: Share,
+    epoch: int,
+    numbers: Sequence[int],
+    sources: Mapping[RowKey, RowSource],
 ) -> IOPlan:
-    """How an iteration reads, see `start_session`."""
-    return make_plan(batches.prefetch, _probe(batches, share, epoch, numbers))
+    """How an iteration reads rows from their sources, see `start_session`."""
+    return make_plan(batches.prefetch, _probe(batches, share, epoch, numbers, sources))
 
 
-def _probe(batches: SeedBatches, share: Share, epoch: int, numbers: Sequence[int]) -> Estimate:
+def _probe(
+    batches: SeedBatches,
+    share: Share,
+    epoch: int,
+    numbers: Sequence[int],
+    sources: Mapping[RowKey, RowSource],
+) -> Estimate:
     """Sizes of the files; where they matter, also the size of the first mini-batch."""
-    files, sources = batches.topology, batches.row_sources(epoch)
+    files = batches.topology
     topology = sum(file.num_bytes for file in files)
     before = LEARNT_MEMORY.available_before(batches)
     estimate = probe_files(batches.prefetch, sources, topology, before)
@@ -186,7 +203,7 @@ class Preparing:
 class Preparation:
     """The phases of an iteration over mini-batches with some numbers; see `Phases`.
 
-    The last one is to `make` what the loop gets.
+    The last one is to make what the loop gets.
     """
 
     def __init__(
@@ -195,14 +212,15 @@ class Preparation:
         session: Session,
         epoch: int,
         numbers: Sequence[int],
-        make: Callable[[SampledBatch], object] | None = None,
+        delivery: Delivery,
     ) -> None:
         self.stop = _core.Stop()
         self.threads = default_threads(batches.num_threads)
         self._batches = batches
         self._session = session
         self._epoch = epoch
-        self._make = make or _unchanged
+        self._delivery = delivery
+        self._sources = batches.row_sources(epoch)
         self._order = batches.epoch_order(epoch)
         self._team = _core.Team(self.threads)
         self._second_team: _core.Team | None = None  # for placing while others are sampled
@@ -300,13 +318,12 @@ class Preparation:
             item.error = error.with_traceback(None)
             return
         assert isinstance(sampled, _core.Sampled)
-        item.seeds = None
+        item.num_seeds, item.seeds = len(item.seeds.input_id), None
         worked, waited = begun.spent(has_read=False)
         self._finishing = time.thread_time() - busy + waited
         item.sampled += sampled.seconds + worked
         item.disk += sampled.disk_seconds + waited
         item.topology_missed = subgraph.pages_missed
-        item.num_seeds = len(item.batch.input_id)
         item.num_nodes, item.num_edges = subgraph.total_nodes, subgraph.total_edges
         item.oversized = int(bool(self._batches.hop_sizes) and not subgraph.padded)
         item.io = self._session.describe()
@@ -377,14 +394,11 @@ class Preparation:
 
     def _place(self, items: Sequence[Preparing], team: _core.Team) -> None:
         rows, fills = self._session.rows, _core.Fills(len(items))
-        placed = [
-            {
-                name: rows.add(name, of_item, fills, i, self._empty, subgraph=item.subgraph)
-                for name, of_item in item.fetched.items()
-            }
-            for i, item in enumerate(items)
-        ]
+        moves: list[Move] = []
+        placed = [self._add(item, fills, i, moves) for i, item in enumerate(items)]
         spent = fills.run(team, self.stop).tolist()
+        for move in moves:
+            move.arrays[move.kind] = move.moved
         finished = time.perf_counter()
         for item, arrays, (worked, waited) in zip(items, placed, spent, strict=True):
             assert item.batch is not None
@@ -401,16 +415,36 @@ class Preparation:
             item.fetched, item.requests, item.requested = {}, [], []
             self._make_output(item, item.batch)
 
+    def _add(
+        self, item: Preparing, fills: _core.Fills, number: int, moves: list[Move]
+    ) -> dict[RowKey, Values]:
+        """The arrays that will have the rows of a mini-batch, `number` of the fills."""
+        rows, empty, batch, delivery = self._session.rows, self._empty, item.batch, self._delivery
+        assert batch is not None
+        if delivery.device_rows is not None:
+            batch.splits.update(
+                delivery.device_rows.splits(self._sources, item.number, batch.by_type)
+            )
+        sizes = [
+            rows.placed_bytes(name, of_item, batch.by_type)
+            for name, of_item in item.fetched.items()
+        ]
+        block = delivery.block_for(batch, sizes)
+        if block is not None:
+            item.batch = batch = replace(batch, block=block)
+            moves += moves_of_structure(batch.by_type, block, fills, number)
+            empty = block.empty
+        return {
+            name: rows.add(name, of_item, fills, number, empty, subgraph=batch.by_type)
+            for name, of_item in item.fetched.items()
+        }
+
     def _make_output(self, item: Preparing, batch: SampledBatch) -> None:
         item.batch = None
         try:
-            item.output = self._make(batch)
+            item.output = self._delivery.make(batch)
         except Exception as error:
             item.error = error.with_traceback(None)
-
-
-def _unchanged(batch: SampledBatch) -> SampledBatch:
-    return batch
 
 
 def prepare_batches(
@@ -418,16 +452,16 @@ def prepare_batches(
     share: Share,
     epoch: int,
     numbers: Sequence[int],
-    make: Callable[[SampledBatch], object] | None = None,
+    delivery: Delivery = AS_SAMPLED,
 ) -> Generator[object, None, None]:
     """What is made of the mini-batches with some numbers, in the background, by a session.
 
-    Whatever `make` returns gets the cost of its mini-batch in place of the ``stats`` that it has.
+    It gets the cost of its mini-batch in place of the ``stats`` that it has.
     """
     num_workers = share.num_workers if in_worker() else 0
     drawn_epoch = batches.sampled_epoch(epoch)
-    with closing(start_session(batches, share, drawn_epoch, numbers)) as session:
-        phases = session.enter(Preparation(batches, session, drawn_epoch, numbers, make))
+    with closing(start_session(batches, share, drawn_epoch, numbers, delivery)) as session:
+        phases = session.enter(Preparation(batches, session, drawn_epoch, numbers, delivery))
         sizes = Sizes(
             lookahead=batches.prefetch.lookahead,
             threads=phases.threads,
@@ -444,6 +478,8 @@ def prepare_batches(
             if item is None:
                 return
             taken = time.perf_counter()
+            batch = item.output
+            sent = batch if isinstance(batch, Sent) else None
             stats = BatchStats(
                 sampled=item.sampled,
                 disk=item.disk,
@@ -463,11 +499,12 @@ def prepare_batches(
                 num_workers=num_workers,
                 num_threads=phases.threads,
                 oversized=item.oversized,
+                sent_bytes=0 if sent is None else sent.num_bytes,
+                copied=0.0 if sent is None else sent.copy_seconds,
             )
-            batch = item.output
-            give_stats(batch, stats)
+            give_stats(batch if sent is None else sent.batch, stats)
             hand_out(stats)
-            del item
+            del item, sent
             yield batch
             del batch  # its memory is needed for the next one
             session.count_batch()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 
@@ -16,6 +16,7 @@ from graphzero.graph.user_input import Fanouts
 from graphzero.loader.agreement import SharedPasses
 from graphzero.loader.arguments import Batching
 from graphzero.loader.batch_iterator import BatchIterator
+from graphzero.loader.delivery import AS_SAMPLED, Delivery
 from graphzero.loader.epochs import Epochs
 from graphzero.loader.mini_batch import SampledBatch
 from graphzero.loader.ranks import (
@@ -207,14 +208,12 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
         begin = self._epochs.begin(shared_by_ranks=False).position
         return WorkerProgress(begin.epoch, begin.batches, 0, Share(rank, world_size))
 
-    def iterate(
-        self, progress: WorkerProgress, make: Callable[[SampledBatch], object] | None = None
-    ) -> BatchIterator:
+    def iterate(self, progress: WorkerProgress, delivery: Delivery = AS_SAMPLED) -> BatchIterator:
         """A worker's share of a pass that `begin_pass` has begun, in the parent or here.
 
-        What it takes is made of each mini-batch in the background by `make`.
+        What it takes is made of each mini-batch in the background by `delivery`.
         """
-        return BatchIterator(self, progress, even=self.ranks.even, make=make)
+        return BatchIterator(self, progress, even=self.ranks.even, delivery=delivery)
 
     def __iter__(self) -> BatchIterator:
         self.dataset.require_unedited(self.gather)

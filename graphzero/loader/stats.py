@@ -70,6 +70,11 @@ class BatchStats:
         DataLoader workers that prepare mini-batches; 0 if the training process does.
     num_threads : int
         Sampling threads in each of these processes.
+    sent_bytes : int
+        Bytes that a loader with ``device=`` sent to the device; 0 without one.
+    copied : float
+        Seconds that the device copied them, beside the model; 0 if the copy had not ended when the
+        mini-batch was taken, and on the processor.
     """
 
     sampled: float = 0.0
@@ -90,6 +95,8 @@ class BatchStats:
     num_workers: int = 0
     num_threads: int = 1
     oversized: int = 0
+    sent_bytes: int = 0
+    copied: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -122,6 +129,10 @@ class BatchTotals:
         Sum over mini-batches of how many were finished when the loop took one.
     seeds, nodes, edges : int
         In the mini-batches.
+    sent_bytes : int
+        Bytes that were sent to a device.
+    copied : float
+        Seconds of these copies, which are beside the model.
     """
 
     batches: int = 0
@@ -139,6 +150,8 @@ class BatchTotals:
     seeds: int = 0
     nodes: int = 0
     edges: int = 0
+    sent_bytes: int = 0
+    copied: float = 0.0
 
     def __add__(self, other: BatchTotals) -> BatchTotals:
         return BatchTotals(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
@@ -272,6 +285,7 @@ _SUMMED = {
     **{"sampling": "sampled", "disk": "disk", "gathering": "gathered", "ready": "ready"},
     **{name: name for name in ("pages_missed", "topology_missed", "row_bytes", "queue_depth")},
     **{"seeds": "num_seeds", "nodes": "num_nodes", "edges": "num_edges"},
+    **{"sent_bytes": "sent_bytes", "copied": "copied"},
 }
 
 

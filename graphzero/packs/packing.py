@@ -124,7 +124,9 @@ def _resident_rows(
     total = managed_bytes(sources)
     size = prefetch.resident_bytes(total)
     if size is None:
-        size = plan_iteration(batches, Share(), epoch, range(batches.num_batches)).resident
+        size = plan_iteration(
+            batches, Share(), epoch, range(batches.num_batches), batches.row_sources(epoch)
+        ).resident
         size = size if size < total else total // 5
     return {
         key: min(size, total) * source.num_bytes // total // source.store.row_bytes

@@ -108,10 +108,15 @@ class PaddedHops:
         """Where each hop begins."""
         return [sum(self.sizes[:h]) for h in range(len(self.sizes))]
 
+    @property
+    def places(self) -> IdArray:
+        """Where the real ones are among all, (sum(real),) int64."""
+        ranges = zip(self.begins, self.real, strict=True)
+        return np.concatenate([np.arange(begin, begin + count) for begin, count in ranges])
+
     def real_of(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The values of real nodes or edges, of those of all."""
-        ranges = zip(self.begins, self.real, strict=True)
-        return np.concatenate([values[begin : begin + count] for begin, count in ranges])
+        return values[self.places]
 
     def spread(self, values: npt.NDArray[Any], added: Any) -> npt.NDArray[Any]:
         """The values of all, of those of real ones, and that of added ones."""

@@ -32,7 +32,7 @@ def walked_graph(dataset: Dataset) -> Graph:
 def is_symmetric(graph: Graph) -> bool:
     """Whether both directions of every edge are in the lists, by a sum of hashes."""
     indptr, indices = graph.indptr, graph.indices
-    total = np.uint64(0)
+    total = 0  # modulo 2^64
     for begin in range(0, graph.num_edges, _CHUNK):
         places = np.arange(begin, min(begin + _CHUNK, graph.num_edges))
         owner = (np.searchsorted(indptr, places, "right") - 1).astype(np.uint64)
@@ -41,5 +41,5 @@ def is_symmetric(graph: Graph) -> bool:
         mixed: npt.NDArray[np.uint64] = np.maximum(owner, other) * np.uint64(0xBF58476D1CE4E5B9)
         word ^= (word >> np.uint64(29)) + mixed
         word *= np.uint64(0x94D049BB133111EB) + (word >> np.uint64(31))
-        total += word[owner < other].sum() - word[owner > other].sum()
-    return bool(total == 0)
+        total += int(word[owner < other].sum()) - int(word[owner > other].sum())
+    return total % (1 << 64) == 0

@@ -19,6 +19,7 @@ from tqdm.auto import tqdm
 
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import IdArray
+from graphzero.loader.device import DeviceLoader
 from graphzero.loader.mini_batch import Collate, MiniBatch, SampledBatch
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.stats import watch
@@ -362,11 +363,14 @@ class Trainer:
             num_workers=self.options.workers,
             collate_fn=collate,
             worker_init_fn=ignore_interrupts,
-            pin_memory=self.device.type == "cuda",
             persistent_workers=persistent and self.options.workers > 0,
             # Making an iterator draws a number, which must not come from the model's generator.
             generator=torch.Generator(),
         )
+
+    def _on_device(self, loader: DataLoader[SampledBatch]) -> watch:
+        """The batches of one pass, where the model is."""
+        return watch(loader if self.device.type == "cpu" else DeviceLoader(loader, self.device))
 
     def train_epoch(self, epoch: int, advance: Callable[[], object]) -> EpochReport:
         """One pass of training; the report has no validation accuracy yet."""
@@ -379,9 +383,9 @@ class Trainer:
         loading = waited = 0.0
         io = ""
         started = requested = time.perf_counter()
-        for batch in watch(self.loader):
+        for batch in self._on_device(self.loader):
             loading += time.perf_counter() - requested
-            self.step(batch.to(self.device, non_blocking=True))
+            self.step(batch)
             num_seeds += batch.stats.num_seeds
             num_batches += 1
             waited += batch.stats.disk
@@ -421,8 +425,8 @@ class Trainer:
         loader.dataset.set_epoch(0)  # else each evaluation would draw other neighbours
         num_correct, loss_sum = 0, 0.0
         class_counts = torch.zeros(self.num_classes, dtype=torch.int64)
-        for batch in watch(loader):
-            outputs = forward_seeds(self.model, batch.to(self.device, non_blocking=True))
+        for batch in self._on_device(loader):
+            outputs = forward_seeds(self.model, batch)
             scores, labels = outputs[0].cpu(), outputs[1].cpu()
             loss_sum += F.cross_entropy(scores.double(), labels, reduction="sum").item()
             num_correct += int((scores.argmax(1) == labels).sum())
