@@ -246,10 +246,16 @@ def ends_of(store, shift):
     return mask.cumsum(0) - 1, hops, mask, shift
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("strategy", ["willneed", "pread"])
-def test_added_nodes_and_edges_follow_the_real_ones_of_their_hop(stored, workers, strategy):
-    how = {"prefetch": gz.Prefetch(strategy=strategy), "num_workers": workers}
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"prefetch": gz.Prefetch(strategy="willneed")},
+        {"prefetch": gz.Prefetch(strategy="pread"), "num_workers": 2},
+        {"device": "cpu"},
+        {"device": "cpu", "device_cache": 0.3},
+    ],
+)
+def test_added_nodes_and_edges_follow_the_real_ones_of_their_hop(stored, how):
     for one, other in pairs(stored, num_neighbors=[4, 3], batch_size=48, **how):
         real = check_rows(one, other)
         sources, targets = ends_of(other, 1), ends_of(other, 0)
