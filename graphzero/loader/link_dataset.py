@@ -147,6 +147,9 @@ class LinkNeighborDataset(SeedDataset):
         Names of the attributes that mini-batches have, as in `NeighborDataset`.
     feature_dtype : {None, "float32"}
         "float32" converts narrower (or wider) features on the way; None leaves them as stored.
+    pad : "auto", mapping, or sequence of mappings, optional
+        Fills mini-batches up to sizes that do not change, as in `NeighborDataset`; the last keeps
+        its number of seed edges. `exclude_seed_edges` excludes it.
     num_threads : int, optional
         Threads that sample in the background, each a whole batch. Default: one in a worker,
         otherwise all processors.

@@ -702,6 +702,8 @@ class NeighborLoader(SeedLoader):
         Names of the attributes that batches have; an empty list for structure only. Default: all.
     feature_dtype : {None, "float32"}
         "float32" converts narrower (or wider) features on the way.
+    pad : "auto", mapping, or sequence of mappings, optional
+        Fills mini-batches up to sizes that do not change, as in `NeighborDataset`.
     num_threads : int, optional
         Threads that prepare batches. Default: one in a worker, otherwise all processors.
     distributed, rank, world_size, even : optional
