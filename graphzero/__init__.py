@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from graphzero.report.verify import verify as verify
     from graphzero.store.remote import fetch as fetch
     from graphzero.store.remote import publish as publish
+    from graphzero.training.captured_step import CapturedStep as CapturedStep
     from graphzero.training.graphsage import GraphSAGE as GraphSAGE
     from graphzero.training.infer import infer as infer
 
@@ -102,6 +103,7 @@ _LAZY = {
         "graphzero.report.monitor": ("Monitor",),
         "graphzero.report.verify": ("Finding", "verify"),
         "graphzero.store.remote": ("fetch", "publish"),
+        "graphzero.training.captured_step": ("CapturedStep",),
         "graphzero.training.graphsage": ("GraphSAGE",),
         "graphzero.training.infer": ("infer",),
     }.items()

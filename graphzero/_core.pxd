@@ -278,6 +278,9 @@ cdef extern from "graphzero/batch_state.h" nogil:
         bool_t induced
         gz_draws draws
         const int64_t *until
+        int num_sizes
+        const int64_t *node_sizes
+        const int64_t *edge_sizes
     ctypedef struct gz_seeds:
         const int64_t *ids
         int64_t count
@@ -285,6 +288,7 @@ cdef extern from "graphzero/batch_state.h" nogil:
         gz_node_space *spaces
         gz_edge_list *edges
         gz_willneed_counts willneed
+        int size
     void gz_batch_init(gz_batch *batch)
     void gz_batch_free(gz_batch *batch)
     void gz_batch_rest(gz_batch *batch)
@@ -474,6 +478,7 @@ cdef extern from "graphzero/group.h" nogil:
         GZ_FILL_TRANSLATE
         GZ_FILL_ROWS
         GZ_FILL_PICKS
+        GZ_FILL_REPEAT
     ctypedef struct gz_fill:
         gz_fill_kind kind
         const unsigned char *from_ "from"

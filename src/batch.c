@@ -4,6 +4,7 @@
 
 #include "graphzero/bounds.h"
 #include "graphzero/induced.h"
+#include "graphzero/padding.h"
 #include "graphzero/sampling.h"
 
 /* Frontier nodes that are drawn, read and relabelled together: their edges stay in the L1 cache
@@ -163,5 +164,7 @@ gz_code gz_batch_sample(gz_batch *batch, const gz_plan *plan, const gz_seeds *se
     }
     if (code == GZ_OK && plan->induced)
         code = gz_batch_induce(batch, plan, err);
+    if (code == GZ_OK)
+        code = gz_batch_pad(batch, plan, err);
     return code;
 }

@@ -78,6 +78,10 @@ static void fill(gz_fill *of)
     case GZ_FILL_PICKS:
         gz_picks_copy(of->picks + of->begin, count, of->from, of->row_bytes, &of->cast, of->out);
         break;
+    case GZ_FILL_REPEAT:
+        for (int64_t i = of->begin; i < of->end; i++)
+            memcpy(of->out + (uint64_t)i * of->row_bytes, of->from, of->row_bytes);
+        break;
     }
 }
 

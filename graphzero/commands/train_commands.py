@@ -67,6 +67,12 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
         ("--device DEVICE", "a torch device; auto is CUDA if available, else the CPU"),
     ):
         add(words, text)
+    add(
+        "--no-capture",
+        "launch every operation of a step anew; a GPU otherwise replays steps that it has captured",
+        dest="capture",
+        action="store_false",
+    )
     parser.set_defaults(**asdict(TrainOptions()))
     add_prefetch_options(
         parser.add_argument_group("rows that are read ahead"),

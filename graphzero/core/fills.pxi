@@ -94,6 +94,17 @@ cdef class Fills:
         self.arrays.append(out)
         return self._add(batch, &fill, count, FILLED_IDS, 8, mapping)
 
+    def repeat(self, int64_t batch, const unsigned char[::1] row, unsigned char[::1] out):
+        """A row of at least one byte, as often as it fits in the bytes of an array."""
+        cdef gz_fill fill
+        if out.shape[0] == 0:
+            return
+        memset(&fill, 0, sizeof(fill))
+        fill.kind, fill.from_, fill.row_bytes = GZ_FILL_REPEAT, &row[0], row.shape[0]
+        fill.out = &out[0]
+        self.arrays.append((row, out))
+        self._add(batch, &fill, out.shape[0] // row.shape[0], ITEMS_PER_RANGE, fill.row_bytes, None)
+
     def add_copy(self, int64_t batch, array, out):
         """A contiguous array, to one of the same size and dtype."""
         cdef const unsigned char[::1] source

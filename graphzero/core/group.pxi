@@ -162,6 +162,9 @@ cdef class Sampled:
         The tree of each node: trees are numbered as the seeds of all types in order.
     num_sampled_nodes, num_sampled_edges : lists of T and E lists of int
         By hop; seeds come first.
+    size : int
+        Number of the size to which its edges and local ids are filled up; all other arrays and
+        counts are without added nodes and edges. -1 for none.
     pages_missed : int
         Pages of topology that hop read-ahead found missing.
     seconds, disk_seconds : float
@@ -170,6 +173,7 @@ cdef class Sampled:
     cdef readonly list nodes, user_ids, edge_index, positions, edge_ids, trees
     cdef readonly list num_sampled_nodes, num_sampled_edges
     cdef readonly int64_t pages_missed
+    cdef readonly int size
     cdef readonly double seconds, disk_seconds
 
 
@@ -200,13 +204,32 @@ cdef class GroupSampler:
         The user's ids of the nodes of each type; None where they are the stored ones.
     edge_tables : sequence of E (IdTable or None)
         Positions in the user's edge list.
+    node_sizes : (S, T, num_hops + 1) int64, optional
+        Nodes to which hops are filled up, in S sizes, of which a mini-batch takes the first that
+        it fits.
+    edge_sizes : (S, E, num_hops) int64, optional
+        Edges likewise.
+
+    Raises
+    ------
+    ValueError
+        If sizes do not fit the plan.
     """
     cdef SamplingPlan plan
     cdef list node_tables, edge_tables, workspaces
+    cdef const int64_t[:, :, ::1] node_sizes, edge_sizes
 
-    def __cinit__(self, SamplingPlan plan, node_tables, edge_tables):
+    def __cinit__(self, SamplingPlan plan, node_tables, edge_tables, node_sizes=None,
+                  edge_sizes=None):
         self.plan, self.workspaces = plan, []
         self.node_tables, self.edge_tables = list(node_tables), list(edge_tables)
+        self.node_sizes, self.edge_sizes = node_sizes, edge_sizes
+        if node_sizes is not None:
+            shape = len(node_sizes), plan.num_nodes.shape[0], plan.num_hops + 1
+            edge_shape = len(node_sizes), len(plan.edge_types), plan.num_hops
+            if (plan.disjoint or plan.induced or node_sizes.shape != shape
+                    or edge_sizes.shape != edge_shape):
+                raise ValueError("sizes do not fit the plan")
 
     def sample(self, list seeds, Team team, Stop stop, readaheads=None):
         """All hops of some mini-batches, each in one thread.
@@ -323,6 +346,11 @@ cdef class GroupSampler:
         batch.plan.num_hops = self.plan.num_hops
         batch.plan.disjoint, batch.plan.induced = self.plan.disjoint, self.plan.induced
         batch.plan.draws = seeds.draws.c
+        batch.plan.num_sizes = 0
+        if self.node_sizes is not None and self.node_sizes.size > 0:
+            batch.plan.num_sizes = self.node_sizes.shape[0]
+            batch.plan.node_sizes = &self.node_sizes[0, 0, 0]
+            batch.plan.edge_sizes = &self.edge_sizes[0, 0, 0]
         batch.plan.until = NULL
         if seeds.until is not None:
             batch.plan.until = &seeds.until[0]
@@ -341,10 +369,11 @@ cdef class GroupSampler:
         sampled.trees = [] if self.plan.disjoint else None
         for i, edge_type in enumerate(self.plan.edge_types):
             _refuse_corrupt(batch.batch.edges[i].corrupt, edge_type.csr.mapping.path)
-            self._add_edges(sampled, &batch.batch.edges[i], i, cold, fills, number)
+            self._add_edges(
+                sampled, &batch.batch.edges[i], i, batch.batch.size, cold, fills, number)
         for i in range(self.plan.num_nodes.shape[0]):
             self._add_nodes(sampled, &batch.batch.spaces[i], i, cold, fills, number)
-        sampled.pages_missed = batch.batch.willneed.missing
+        sampled.pages_missed, sampled.size = batch.batch.willneed.missing, batch.batch.size
         sampled.seconds = (batch.spent.wall - batch.spent.disk) * 1e-9
         sampled.disk_seconds = batch.spent.disk * 1e-9
         return sampled
@@ -366,13 +395,16 @@ cdef class GroupSampler:
         sampled.num_sampled_nodes.append([space.hop_nodes[h] for h in range(num_counts)])
         return 0
 
-    cdef int _add_edges(self, Sampled sampled, const gz_edge_list *edges, int64_t number, set cold,
-                        Fills fills, int64_t batch) except -1:
+    cdef int _add_edges(self, Sampled sampled, const gz_edge_list *edges, int64_t number, int size,
+                        set cold, Fills fills, int64_t batch) except -1:
         cdef int h
-        edge_index, positions = empty((2, edges.count), np.int64), empty(edges.count, np.int64)
+        cdef int64_t total = edges.count
+        if size >= 0:
+            total = sum(self.edge_sizes[size, number])
+        edge_index, positions = empty((2, total), np.int64), empty(edges.count, np.int64)
         table = self.edge_tables[number]
-        fills.copy(batch, edges.sources, edges.count * 8, edge_index[0])
-        fills.copy(batch, edges.targets, edges.count * 8, edge_index[1])
+        fills.copy(batch, edges.sources, total * 8, edge_index[0])
+        fills.copy(batch, edges.targets, total * 8, edge_index[1])
         fills.copy(batch, edges.positions, edges.count * 8, positions)
         sampled.edge_index.append(edge_index)
         sampled.positions.append(positions)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from mmap import PAGESIZE
 from numbers import Real
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ import numpy.typing as npt
 from graphzero import _core
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.user_input import IdArray
+from graphzero.sampling.sampler import PaddedHops
+from graphzero.store.format import BFLOAT16
 from graphzero.store.mapped_file import ResidentPrefix
 from graphzero.units import as_count, html_table, parse_size
 
@@ -199,23 +201,68 @@ class RowReader:
         return list(rows)
 
     def add(
-        self, fetched: Fetched, fills: _core.Fills, batch: int, empty: Allocator
+        self,
+        fetched: Fetched,
+        fills: _core.Fills,
+        batch: int,
+        empty: Allocator,
+        *,
+        hops: PaddedHops | None = None,
+        is_label: bool = False,
     ) -> npt.NDArray[np.generic]:
-        """The array that `fills` will fill with the rows of a mini-batch, `batch` of the fills."""
-        _, from_dtype = self._store.conversion(self._dtype)
-        out = empty(*self.shape_and_dtype(fetched))
-        if out.size:
-            num_bytes = out.reshape(-1).view(np.uint8)
+        """The array that `fills` will fill with the rows of a mini-batch, `batch` of the fills.
+
+        Where `hops` are filled up, added rows are those of `added_row`.
+        """
+        dtype, from_dtype = self._store.conversion(self._dtype)
+        out = empty(*self.shape_and_dtype(fetched, hops))
+        if out.size == 0:
+            return out
+        num_bytes = out.reshape(-1).view(np.uint8)
+        if hops is None:
             self._store.add_to(fills, batch, fetched, num_bytes, from_dtype)
+            return out
+        row = added_row(dtype, self._store.shape[1:], is_label=is_label)
+        row_bytes = row.reshape(-1).view(np.uint8)
+        parts = _parts(fetched, hops.real)
+        for part, real, begin, size in zip(parts, hops.real, hops.begins, hops.sizes, strict=True):
+            first_added = (begin + real) * row.nbytes
+            of_part = num_bytes[begin * row.nbytes : first_added]
+            self._store.add_to(fills, batch, part, of_part, from_dtype)
+            fills.repeat(batch, row_bytes, num_bytes[first_added : (begin + size) * row.nbytes])
         return out
 
-    def shape_and_dtype(self, fetched: Fetched) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
+    def shape_and_dtype(
+        self, fetched: Fetched, hops: PaddedHops | None
+    ) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
         """Of the array of `add`."""
         count = len(fetched) if isinstance(fetched, np.ndarray) else fetched.num_rows
+        if hops is not None:
+            count = sum(hops.sizes)
         return (count, *self._store.shape[1:]), self._store.conversion(self._dtype)[0]
 
     def close(self) -> None:
         """Ends the threads, and releases what the reader holds."""
+
+
+def _parts(rows: Fetched, counts: Sequence[int]) -> Sequence[Fetched]:
+    """So many rows after the other."""
+    if isinstance(rows, np.ndarray):
+        return np.split(rows, np.cumsum(counts)[:-1])
+    return rows.split(list(counts))
+
+
+def added_row(dtype: np.dtype[Any], shape: Sequence[int], *, is_label: bool) -> npt.NDArray[Any]:
+    """The row of an added node or edge: zeros, or -100 in labels that can be negative.
+
+    -100 is what ``torch.nn.functional.cross_entropy`` ignores by default.
+    """
+    row = np.zeros(tuple(shape), dtype)
+    if is_label and dtype == BFLOAT16:
+        row.view(np.uint16)[...] = np.float32(-100).view(np.uint32) >> 16
+    elif is_label and dtype.kind in "if":
+        row[...] = -100
+    return row
 
 
 def direct_reader(store: FeatureStore, engine: str, threads: int) -> _core.DirectReader:

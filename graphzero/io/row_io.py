@@ -22,7 +22,7 @@ from graphzero.graph.features import FeatureStore
 from graphzero.graph.user_input import IdArray
 from graphzero.io.plan import IOPlan
 from graphzero.io.prefetch import STRATEGIES, Allocator, Fetched, Prefetch, RowReader
-from graphzero.sampling.sampler import TypedSubgraph
+from graphzero.sampling.sampler import PaddedHops, TypedSubgraph
 from graphzero.sampling.threads import WorkerThreads
 from graphzero.store.manifest import EdgeType
 from graphzero.store.mapped_file import PrefixGroup, ResidentPrefix, mincore_is_honest
@@ -55,6 +55,10 @@ class RowSource:
         rows come through the page cache.
     is_converted : bool
         Whether `feature_dtype` converts them.
+    kind : str, tuple or None
+        The node type or edge type whose nodes or edges have them, where hops may be filled up.
+    is_label : bool
+        Whether they are labels, of which added nodes have none.
     """
 
     store: FeatureStore
@@ -64,6 +68,12 @@ class RowSource:
     prefix_bytes: int | None = None
     is_managed: bool = False
     is_converted: bool = False
+    kind: str | EdgeType | None = None
+    is_label: bool = False
+
+    def padded_hops(self, subgraph: TypedSubgraph) -> PaddedHops | None:
+        """The hops of a mini-batch's nodes or edges, where they are filled up."""
+        return None if self.kind is None else subgraph.padded.get(self.kind)
 
     @property
     def num_bytes(self) -> int:
@@ -88,6 +98,8 @@ def row_sources(dataset: Dataset) -> dict[RowKey, RowSource]:
                 reads_ahead=in_order,
                 is_managed=is_features or store.row_bytes >= _STRATEGY_BYTES,
                 is_converted=is_features,
+                kind=kind,
+                is_label=name == "y",
             )
     for edge_type, edges in dataset.edges.items():
         for (
@@ -95,7 +107,9 @@ def row_sources(dataset: Dataset) -> dict[RowKey, RowSource]:
             store,
         ) in edges.attributes.items():  # too many for the page cache, however small they are
             rows_of = partial(_rows_of_edges, edge_type)
-            sources[key(edge_type, name)] = RowSource(store, rows_of, edge_type, is_managed=True)
+            sources[key(edge_type, name)] = RowSource(
+                store, rows_of, edge_type, is_managed=True, kind=edge_type, is_label=name == "y"
+            )
     return sources
 
 
@@ -104,7 +118,8 @@ def _rows_of_nodes(kind: str, _: FeatureStore, batch: int, subgraph: TypedSubgra
 
 
 def _translated_rows(kind: str, store: FeatureStore, _: int, subgraph: TypedSubgraph) -> IdArray:
-    return store.to_stored(subgraph.n_id[kind])
+    hops, n_id = subgraph.padded.get(kind), subgraph.n_id[kind]
+    return store.to_stored(n_id if hops is None else hops.real_of(n_id))
 
 
 def _rows_of_edges(kind: EdgeType, batch: int, subgraph: TypedSubgraph) -> IdArray:
@@ -482,14 +497,26 @@ class RowIO:
         return self._readers[name].fetch([source.rows_of(*numbered) for numbered in group])
 
     def add(
-        self, name: RowKey, fetched: Fetched, fills: _core.Fills, batch: int, empty: Allocator
+        self,
+        name: RowKey,
+        fetched: Fetched,
+        fills: _core.Fills,
+        batch: int,
+        empty: Allocator,
+        *,
+        subgraph: TypedSubgraph,
     ) -> npt.NDArray[np.generic]:
         """The array that will have the rows of a mini-batch; see `RowReader.add`."""
-        return self._readers[name].add(fetched, fills, batch, empty)
+        source = self.sources[name]
+        hops = source.padded_hops(subgraph)
+        return self._readers[name].add(
+            fetched, fills, batch, empty, hops=hops, is_label=source.is_label
+        )
 
-    def placed_bytes(self, name: RowKey, fetched: Fetched) -> int:
+    def placed_bytes(self, name: RowKey, fetched: Fetched, subgraph: TypedSubgraph) -> int:
         """Bytes of the array of `add`."""
-        shape, dtype = self._readers[name].shape_and_dtype(fetched)
+        hops = self.sources[name].padded_hops(subgraph)
+        shape, dtype = self._readers[name].shape_and_dtype(fetched, hops)
         return math.prod(shape) * dtype.itemsize
 
     def close(self) -> None:

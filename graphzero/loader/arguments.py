@@ -17,6 +17,7 @@ from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import Fanouts, Sampling, SamplingOptions, as_array, as_threads
 from graphzero.io.prefetch import Prefetch
 from graphzero.io.row_io import row_sources
+from graphzero.loader.padding import as_pad
 from graphzero.loader.ranks import Ranks
 from graphzero.loader.seeds import sampling_attribute
 from graphzero.units import as_count
@@ -45,6 +46,8 @@ class SeedOptions(TypedDict, total=False):
 
 class DatasetOptions(SamplingOptions, SeedOptions, total=False):
     """The options that datasets of nodes and of edges share; see `NeighborDataset`."""
+
+    pad: object
 
 
 class DataLoaderOptions(TypedDict, total=False):
@@ -76,6 +79,7 @@ class SampledLoaderOptions(SeedLoaderOptions, SamplingOptions, total=False):
     directed: bool
     input_id: object
     seed_weights: object
+    pad: object
 
 
 class NeighborLoaderOptions(SampledLoaderOptions, total=False):
@@ -186,6 +190,7 @@ class Batching:
     gather: tuple[str, ...] | None = None
     feature_dtype: np.dtype[np.float32] | None = None
     num_threads: int | None = None
+    pad: str | tuple[Mapping[str, Any], ...] | None = None
 
     @classmethod
     def of(cls, keywords: Mapping[str, object]) -> Batching:
@@ -204,6 +209,7 @@ class Batching:
             gather=None if self.gather is None else tuple(self.gather),
             feature_dtype=_as_feature_dtype(self.feature_dtype),
             num_threads=None if self.num_threads is None else as_threads(self.num_threads),
+            pad=as_pad(self.pad),
         )
 
     def values(self) -> dict[str, object]:

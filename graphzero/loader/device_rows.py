@@ -18,6 +18,7 @@ from graphzero.graph.user_input import IdArray, Values
 from graphzero.io.row_io import RowKey, RowSource
 from graphzero.loader.host_blocks import RowPlaces
 from graphzero.loader.mini_batch import AnyBatch, TypedMiniBatch, as_tensor
+from graphzero.sampling.sampler import PaddedHops
 from graphzero.store.free_memory import available_memory
 from graphzero.units import available_processors, format_bytes
 
@@ -57,6 +58,7 @@ class DeviceRows:
                 source,
                 rows_of=partial(_rows_beyond, source.rows_of, len(rows)),
                 numbering=(source.numbering, len(rows)),
+                kind=None,  # the device puts them where hops are filled up
             )
         return changed
 
@@ -65,7 +67,11 @@ class DeviceRows:
     ) -> dict[RowKey, RowPlaces]:
         """Which rows of a mini-batch are sent."""
         return {
-            key: _split(sources[key].rows_of(number, subgraph), len(rows))
+            key: _split(
+                sources[key].rows_of(number, subgraph),
+                len(rows),
+                sources[key].padded_hops(subgraph),
+            )
             for key, rows in self.resident.items()
         }
 
@@ -73,7 +79,7 @@ class DeviceRows:
         """A mini-batch on the device, with all of its rows there, as they are asked for."""
         for key, split in splits.items():
             holder, name = _holder(batch, key)
-            holder[name] = _joined(self.resident[key], holder[name], split)
+            holder[name] = _joined(self.resident[key], holder[name], split, holder.num_nodes)
         for key, dtype in self.converted.items():
             holder, name = _holder(batch, key)
             holder[name] = holder[name].to(dtype)
@@ -92,9 +98,12 @@ def _holder(batch: AnyBatch, key: RowKey) -> tuple[Any, str]:
     return batch, key
 
 
-def _joined(resident: Tensor, missing: Tensor, split: Mapping[str, Tensor]) -> Tensor:
-    count = len(split["missing_at"]) + len(split["resident_at"])
-    rows = resident.new_empty((count, *resident.shape[1:]))
+def _joined(
+    resident: Tensor, missing: Tensor, split: Mapping[str, Tensor], num_nodes: int
+) -> Tensor:
+    is_padded = num_nodes > len(split["missing_at"]) + len(split["resident_at"])
+    make = resident.new_zeros if is_padded else resident.new_empty
+    rows = make((num_nodes, *resident.shape[1:]))
     rows.index_copy_(0, split["missing_at"].long(), missing)
     wanted = resident.index_select(0, split["resident_ids"])
     rows.index_copy_(0, split["resident_at"].long(), wanted)
@@ -106,12 +115,13 @@ def _rows_beyond(rows_of: Any, resident: int, number: int, subgraph: Any) -> IdA
     return rows[rows >= resident]
 
 
-def _split(rows: IdArray, resident: int) -> RowPlaces:
+def _split(rows: IdArray, resident: int, hops: PaddedHops | None) -> RowPlaces:
     is_resident = rows < resident
-    resident_at = np.flatnonzero(is_resident)
+    resident_at, missing_at = np.flatnonzero(is_resident), np.flatnonzero(~is_resident)
+    places = np.arange(len(rows)) if hops is None else hops.places
     return RowPlaces(
-        missing_at=_as_narrow(np.flatnonzero(~is_resident)),
-        resident_at=_as_narrow(resident_at),
+        missing_at=_as_narrow(places[missing_at]),
+        resident_at=_as_narrow(places[resident_at]),
         resident_ids=_as_narrow(rows[resident_at]),
     )
 

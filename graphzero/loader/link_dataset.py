@@ -147,6 +147,9 @@ class LinkNeighborDataset(SeedDataset):
         Names of the attributes that mini-batches have, as in `NeighborDataset`.
     feature_dtype : {None, "float32"}
         "float32" converts narrower (or wider) features on the way; None leaves them as stored.
+    pad : "auto", mapping, or sequence of mappings, optional
+        Fills mini-batches up to sizes that do not change, as in `NeighborDataset`; the last keeps
+        its number of seed edges. `exclude_seed_edges` excludes it.
     num_threads : int, optional
         Threads that sample in the background, each a whole batch. Default: one in a worker,
         otherwise all processors.
@@ -197,7 +200,13 @@ class LinkNeighborDataset(SeedDataset):
         self.negatives = neg_sampling
         self.edge_label = _as_labels(edge_label, num_edges, self.negatives.mode)
         self._excluded = _excluded_types(dataset, self.edge_type, exclude_seed_edges)
-        super().__init__(dataset, num_edges, fanouts, batching or Batching.of(options))
+        batching = batching or Batching.of(options)
+        if self._excluded and batching.pad is not None:
+            raise ValueError(
+                "pad excludes exclude_seed_edges: edges are left out after hops were filled up. "
+                "Leave one of the two out"
+            )
+        super().__init__(dataset, num_edges, fanouts, batching)
         if self.negatives.mode is not None:
             num_seeds = min(num_edges, self.batch_size)
             what = "negatives (use a smaller amount or batch_size)"

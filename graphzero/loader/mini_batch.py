@@ -230,6 +230,8 @@ class AttributeStore:
     Attributes can be set, new ones too. What PyG's stores always have is None where it is absent.
     """
 
+    node_mask: Tensor  # made when it is asked for, of nodes
+
     _none_if_absent = OF_DATA | {"x", "y", "e_id", "num_sampled_edges", "batch"}
 
     def __init__(self, **attributes: Any) -> None:
@@ -241,6 +243,8 @@ class AttributeStore:
             """None for what is absent, of the attributes that PyG's stores always have."""
             if name in self._none_if_absent:
                 return None
+            if name == "node_mask" and "n_id" in vars(self):
+                return _node_mask(self.n_id, self.num_sampled_nodes, vars(self).get("real_nodes"))
             raise AttributeError(
                 f"there is no {name!r} here, but {', '.join(self.keys())}{_hint(name, 'Data')}"
             )
@@ -332,6 +336,16 @@ class AttributeStore:
         return "{ " + ", ".join(f"{name}={value}" for name, value in shown.items()) + " }"
 
 
+def _node_mask(n_id: Tensor, sizes: list[int], real: list[int] | None) -> Tensor:
+    """Which nodes are real; all, unless hops are filled up."""
+    mask = torch.ones_like(n_id, dtype=torch.bool)
+    begin = 0
+    for size, count in zip(sizes, real or sizes, strict=True):
+        mask[begin + count : begin + size] = False
+        begin += size
+    return mask
+
+
 class MiniBatch(AttributeStore, _Batch):
     """A sampled subgraph with its features and labels.
 
@@ -358,6 +372,11 @@ class MiniBatch(AttributeStore, _Batch):
         Seeds, then new nodes per hop.
     num_sampled_edges : list of int or None
         Edges per hop; None for an induced subgraph, whose edges belong to no hop.
+    real_nodes, real_edges : list of int
+        With `pad`: the same without added nodes and edges, which follow the real ones of each hop.
+        A mini-batch that is larger than all sizes does not have them.
+    node_mask : (num_nodes,) bool
+        Which nodes are real; made when it is asked for.
     x : (num_nodes, dim) or None
         Features of the nodes.
     y : (num_nodes,) or None
@@ -634,6 +653,9 @@ def _batch(sampled: SampledBatch, *, is_typed: bool) -> AnyBatch:
             is_array = isinstance(value, np.ndarray)
             attributes[kind][name] = as_tensor(value) if is_array else value
     of_seeds = attributes[sampled.input_type]
+    for kind, hops in subgraph.padded.items():
+        name = "real_nodes" if kind in subgraph.n_id else "real_edges"
+        attributes[kind][name] = hops.real
     of_seeds["batch_size"] = len(sampled.input_id)
     of_seeds["input_id"] = torch.from_numpy(sampled.input_id)
     for rows in (sampled.rows, sampled.fields):

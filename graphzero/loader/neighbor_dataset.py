@@ -63,6 +63,20 @@ class NeighborDataset(SeedDataset):
         the dataset has.
     feature_dtype : {None, "float32"}
         "float32" converts narrower (or wider) features on the way; None leaves them as stored.
+    pad : "auto", mapping, or sequence of mappings, optional
+        Fills the hops of mini-batches up, so that their shapes do not change: to sizes of one's
+        own, ``{"nodes": [seeds, hop, ...], "edges": [hop, ...]}``, in a typed graph lists by type,
+        or to the first of several that a mini-batch fits; "auto" takes three from the first
+        mini-batches. One that is larger comes as it is, see ``batch.stats.oversized``. Added nodes
+        follow the real ones of their hop, and added edges go from these to added ones of the hop
+        before: outputs and gradients of real nodes stay as they are, but for what mixes all nodes
+        (BatchNorm, GraphNorm, PairNorm, PyG's LayerNorm with ``mode="graph"``, LSTM aggregation).
+        They have in `n_id` the id of the seed that comes first (of other types, that of their
+        first node), in `y` -100, where it can be negative, which ``cross_entropy`` ignores, and 0
+        in all other attributes, times included. Added edges have the first of `e_id`, and 0 in all
+        attributes, weights included. Where labels are classes, the last mini-batch is filled up to
+        `batch_size` seeds, whose `input_id` is the first. Disjoint trees, times of seeds and
+        induced subgraphs exclude it.
     num_threads : int, optional
         Threads that sample in the background, each a whole batch. Default: one in a worker,
         otherwise all processors.
@@ -143,6 +157,20 @@ class NeighborDataset(SeedDataset):
         times = self.input_time[positions]
         fields: dict[RowKey, Values] = {(kind, "seed_time"): times}
         return BatchSeeds(positions, nodes, {kind: times}, fields=fields)
+
+    @property
+    def least_seeds(self) -> dict[str, int]:
+        """As many seeds as there are in a mini-batch."""
+        return {self.input_type: self.batch_size}
+
+    @property
+    def filled_size(self) -> int:
+        """All have `batch_size` seeds where labels are classes, of which -100 is none."""
+        labels = self.dataset.nodes[self.input_type].attributes.get("y")
+        if labels is None or (self.gather is not None and "y" not in self.gather):
+            return 0
+        is_class = labels.dtype.kind == "i" and labels.feature_dim == 1
+        return self.batch_size if is_class else 0
 
     def seed_options(self) -> dict[str, object]:
         """Checksums of the seeds and their times."""

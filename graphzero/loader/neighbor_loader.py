@@ -490,6 +490,7 @@ class SeedLoader(DataLoader[Any]):
         """
         source = self._source
         positions = as_ids(index, source.num_seeds, "index").copy()
+        _ = source.hop_sizes
         sampled = source.sample(positions, epoch=_NO_EPOCH, batch=0)
         finish = replace(self._finish, transform=self.transform)
         sampled = source.with_rows(sampled, default_threads(source.num_threads))
@@ -502,6 +503,14 @@ class SeedLoader(DataLoader[Any]):
     def epoch(self) -> int:
         """The epoch of the next pass: while a pass runs, of the one after it."""
         return self._source.epoch
+
+    @property
+    def sizes(self) -> list[dict[str, Any]] | None:
+        """The sizes to which `pad` fills mini-batches up, as it takes them, the smallest first.
+
+        With "auto" the first use samples a few mini-batches. None without `pad`.
+        """
+        return self._source.sizes
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch of the next pass; those after it count on.
@@ -695,6 +704,8 @@ class NeighborLoader(SeedLoader):
         Names of the attributes that batches have; an empty list for structure only. Default: all.
     feature_dtype : {None, "float32"}
         "float32" converts narrower (or wider) features on the way.
+    pad : "auto", mapping, or sequence of mappings, optional
+        Fills mini-batches up to sizes that do not change, as in `NeighborDataset`.
     num_threads : int, optional
         Threads that prepare batches. Default: one in a worker, otherwise all processors.
     distributed, rank, world_size, even : optional

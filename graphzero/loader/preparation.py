@@ -155,6 +155,8 @@ class Preparing:
     row_bytes, num_bytes : int
         Of its rows as they are stored; of its arrays.
     num_seeds, num_nodes, num_edges : int
+    oversized : int
+        1 if it was larger than all sizes of `pad`.
     finished : float
         When it was placed.
     """
@@ -178,6 +180,7 @@ class Preparing:
     num_seeds: int = 0
     num_nodes: int = 0
     num_edges: int = 0
+    oversized: int = 0
     finished: float = 0.0
 
     @property
@@ -315,14 +318,14 @@ class Preparation:
             item.error = error.with_traceback(None)
             return
         assert isinstance(sampled, _core.Sampled)
-        item.seeds = None
+        item.num_seeds, item.seeds = len(item.seeds.input_id), None
         worked, waited = begun.spent(has_read=False)
         self._finishing = time.thread_time() - busy + waited
         item.sampled += sampled.seconds + worked
         item.disk += sampled.disk_seconds + waited
         item.topology_missed = subgraph.pages_missed
-        item.num_seeds = len(item.batch.input_id)
         item.num_nodes, item.num_edges = subgraph.total_nodes, subgraph.total_edges
+        item.oversized = int(bool(self._batches.hop_sizes) and not subgraph.padded)
         item.io = self._session.describe()
         item.requests = self._session.rows.submit(item.number, subgraph)
 
@@ -422,14 +425,17 @@ class Preparation:
             batch.splits.update(
                 delivery.device_rows.splits(self._sources, item.number, batch.by_type)
             )
-        sizes = [rows.placed_bytes(name, of_item) for name, of_item in item.fetched.items()]
+        sizes = [
+            rows.placed_bytes(name, of_item, batch.by_type)
+            for name, of_item in item.fetched.items()
+        ]
         block = delivery.block_for(batch, sizes)
         if block is not None:
             item.batch = batch = replace(batch, block=block)
             moves += moves_of_structure(batch.by_type, block, fills, number)
             empty = block.empty
         return {
-            name: rows.add(name, of_item, fills, number, empty)
+            name: rows.add(name, of_item, fills, number, empty, subgraph=batch.by_type)
             for name, of_item in item.fetched.items()
         }
 
@@ -492,6 +498,7 @@ def prepare_batches(
                 num_edges=item.num_edges,
                 num_workers=num_workers,
                 num_threads=phases.threads,
+                oversized=item.oversized,
                 sent_bytes=0 if sent is None else sent.num_bytes,
                 copied=0.0 if sent is None else sent.copy_seconds,
             )

@@ -8,15 +8,27 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import Fanouts, IdArray, Values, as_seed, as_times
+from graphzero.io.prefetch import added_row
 from graphzero.io.row_io import RowKey, RowSource, row_sources
 from graphzero.io.session import TopologyFile, topology_files
 from graphzero.loader.arguments import Batching
 from graphzero.loader.mini_batch import Kind, SampledBatch
+from graphzero.loader.padding import (
+    LEARNT_BATCHES,
+    HopSizes,
+    check_sampling,
+    chosen_sizes,
+    learnt_sizes,
+    pad_argument,
+    reached,
+    state_of,
+)
 from graphzero.loader.states import GRAPH
 from graphzero.sampling.negatives import WeightedDraws
 from graphzero.sampling.order import batch_positions, epoch_order, num_batches
@@ -110,6 +122,10 @@ class SeedBatches:
         self.feature_dtype = batching.feature_dtype
         self.prefetch = batching.prefetch
         self.num_threads = batching.num_threads
+        if batching.pad is not None:
+            check_sampling(batching.sampling)
+            if batching.pad != "auto":
+                _ = self.hop_sizes  # checked now
         self._weights: WeightedDraws | None = None
 
     def weigh_seeds(self, weights: Any) -> None:
@@ -135,6 +151,11 @@ class SeedBatches:
         self.sampler.check_times(times, name)
         if times is None:
             return
+        if self.batching.pad is not None:
+            raise ValueError(
+                f"pad excludes {name}: seeds with times have disjoint trees, and added nodes are "
+                f"in none. Leave one of the two out"
+            )
         graphs = [edges.graph for edges in self.dataset.edges.values()]
         for graph in [graph for graph in graphs if graph.times is not None] or graphs[:1]:
             graph._csr.require_time_order()
@@ -144,8 +165,52 @@ class SeedBatches:
         """Changes the seed; in a copy of the sampler, which iterations may be using."""
         self.sampler = copy(self.sampler)
         self.sampler.seed = as_seed(seed)
+        if self.batching.pad == "auto":
+            self.__dict__.pop("hop_sizes", None)
         for cached in ("options", "state_options"):
             self.__dict__.pop(cached, None)
+
+    @property
+    def seed_types(self) -> list[str]:
+        """The node types of the seeds."""
+        kind = self.input_type
+        return [kind] if isinstance(kind, str) else [kind[0], kind[2]]
+
+    @cached_property
+    def hop_sizes(self) -> list[HopSizes] | None:
+        """What mini-batches are filled up to, the smallest first; None without `pad`.
+
+        Those of "auto" are found by sampling the first mini-batches of epoch 0, whatever the epoch.
+        """
+        pad = self.batching.pad
+        if pad is None:
+            return None
+        reach = reached(self.sampler, self.seed_types)
+        if isinstance(pad, str):
+            self.sampler = copy(self.sampler)
+            self.sampler.pad([])
+            subgraphs = [
+                self.sample(self.positions(0, number), epoch=0, batch=number).by_type
+                for number in range(min(LEARNT_BATCHES, self.num_batches))
+            ]
+            sizes = learnt_sizes(subgraphs, reach, self.least_seeds) if subgraphs else []
+        else:
+            sizes = chosen_sizes(pad, self.dataset, reach, self.least_seeds)
+        self.sampler.pad(sizes)
+        return sizes
+
+    @property
+    def sizes(self) -> list[dict[str, Any]] | None:
+        """The sizes to which `pad` fills mini-batches up, as it takes them, the smallest first.
+
+        With "auto" the first use samples a few mini-batches. None without `pad`.
+        """
+        return None if self.hop_sizes is None else [*map(pad_argument, self.hop_sizes)]
+
+    @property
+    def least_seeds(self) -> dict[str, int]:
+        """Seeds of each node type that a size must have room for, where their number is known."""
+        return {}
 
     def sample(
         self,
@@ -182,9 +247,16 @@ class SeedBatches:
         if trees is not None and subgraph.batch is not None:
             by_type = {name: trees[numbers] for name, numbers in subgraph.batch.items()}
             subgraph = replace(subgraph, batch=by_type)
-        return SampledBatch(
-            subgraph, seeds.input_id, fields=seeds.fields, input_type=self.input_type
-        )
+        input_id = seeds.input_id
+        if subgraph.padded and 0 < len(input_id) < self.filled_size:
+            added = np.repeat(input_id[0], self.filled_size - len(input_id))
+            input_id = np.concatenate([input_id, added])
+        return SampledBatch(subgraph, input_id, fields=seeds.fields, input_type=self.input_type)
+
+    @property
+    def filled_size(self) -> int:
+        """To how many seeds padded mini-batches are filled up; 0 where they keep their number."""
+        return 0
 
     def seed_options(self) -> dict[str, Any]:
         """What distinguishes the seeds from others, in plain numbers and strings."""
@@ -196,7 +268,11 @@ class SeedBatches:
         for name, source in self.row_sources(0).items():
             wanted = source.rows_of(0, sampled.by_type)
             dtype = self.feature_dtype if source.is_converted else None
-            rows[name] = source.store.gather_stored(wanted, None, num_threads, dtype=dtype)
+            array = source.store.gather_stored(wanted, None, num_threads, dtype=dtype)
+            if (hops := source.padded_hops(sampled.by_type)) is not None:
+                row = added_row(array.dtype, array.shape[1:], is_label=source.is_label)
+                array = hops.spread(array, row)
+            rows[name] = array
         return replace(sampled, rows=rows)
 
     def sampled_epoch(self, epoch: int) -> int:
@@ -248,7 +324,9 @@ class SeedBatches:
             file.graph.fingerprint({*file.sections} - {"node_rank"})  # the inverse of node_ids
             for file in self.topology
         ]
-        return {**self.options, GRAPH: "-".join(prints)}
+        sizes = self.hop_sizes
+        pad = {} if sizes is None else {"pad": [*map(state_of, sizes)]}
+        return {**self.options, **pad, GRAPH: "-".join(prints)}
 
     @property
     def topology(self) -> list[TopologyFile]:

@@ -204,6 +204,7 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
         self.dataset.require_unedited(self.gather)
         rank, world_size = self._checked_rank()
         self._compare_ranks()
+        _ = self.hop_sizes  # found before workers start, which have them then
         begin = self._epochs.begin(shared_by_ranks=False).position
         return WorkerProgress(begin.epoch, begin.batches, 0, Share(rank, world_size))
 
@@ -218,6 +219,7 @@ class SeedDataset(SeedBatches, IterableDataset[SampledBatch]):
         self.dataset.require_unedited(self.gather)
         rank, world_size = self._checked_rank()
         self._compare_ranks()
+        _ = self.hop_sizes
         begun = self._epochs.begin(shared_by_ranks=world_size > 1)
         progress = WorkerProgress(
             begun.position.epoch, begun.position.batches, 0, current_share(rank, world_size)

@@ -63,7 +63,9 @@ class BatchStats:
     epoch, number : int
         Which mini-batch of which epoch it is.
     num_seeds, num_nodes, num_edges : int
-        In the mini-batch, of all types.
+        In the mini-batch, of all types; nodes and edges with those that `pad` has added.
+    oversized : int
+        1 if it was larger than all sizes of `pad`, and came as it is; else 0.
     num_workers : int
         DataLoader workers that prepare mini-batches; 0 if the training process does.
     num_threads : int
@@ -92,6 +94,7 @@ class BatchStats:
     num_edges: int = 0
     num_workers: int = 0
     num_threads: int = 1
+    oversized: int = 0
     sent_bytes: int = 0
     copied: float = 0.0
 

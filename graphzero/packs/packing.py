@@ -260,6 +260,8 @@ def pack(
     prefetch = options.pop("prefetch", None) or Prefetch()
     if resident is not None:
         prefetch = replace(prefetch, resident=resident)
+    if options.get("pad") is not None:
+        raise ValueError("a pack has real rows alone: give pad to PackedDataset, not to pack")
     batches = _Packing(
         dataset,
         seeds,

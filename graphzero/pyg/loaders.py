@@ -14,7 +14,7 @@ import graphzero.loader.neighbor_loader as ready
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import Values
 from graphzero.loader.arguments import LoaderArguments
-from graphzero.loader.mini_batch import AnyBatch
+from graphzero.loader.mini_batch import AnyBatch, TypedMiniBatch
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.neighbor_loader import SeedLoader
 from graphzero.loader.seed_dataset import SeedDataset
@@ -29,6 +29,8 @@ def _complete(output: Any, data: Dataset) -> None:
         for name in nodes.masks():
             if name.endswith("_mask"):
                 of_nodes[name] = torch.from_numpy(nodes.is_in(name, of_nodes.n_id.numpy()))
+                if "node_mask" in of_nodes:
+                    of_nodes[name] &= of_nodes.node_mask
         _add_kept(of_nodes, nodes.kept())
     for edge_type in data.edges if data.is_typed else ():
         _add_kept(output[edge_type], data.facade[edge_type].kept())
@@ -81,6 +83,10 @@ class _PyGLoader(SeedLoader):
     @staticmethod
     def _make_output(batch: AnyBatch, dataset: Dataset, whole: bool) -> Any:
         output = batch.to_pyg()
+        for kind in dataset.nodes:
+            store = batch[kind] if isinstance(batch, TypedMiniBatch) else batch
+            if "real_nodes" in store:
+                (output[kind] if dataset.is_typed else output).node_mask = store.node_mask
         if whole:
             _complete(output, dataset)
         return output

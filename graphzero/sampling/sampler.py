@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.errors import FormatError
@@ -88,6 +89,51 @@ class Subgraph:
 
 
 @dataclass(frozen=True)
+class PaddedHops:
+    """The nodes or edges of one type in a mini-batch whose hops are filled up.
+
+    Attributes
+    ----------
+    real : list of int
+        Of each hop, which come first in it.
+    sizes : list of int
+        Of each hop, with those that are added.
+    """
+
+    real: list[int]
+    sizes: list[int]
+
+    @property
+    def begins(self) -> list[int]:
+        """Where each hop begins."""
+        return [sum(self.sizes[:h]) for h in range(len(self.sizes))]
+
+    @property
+    def places(self) -> IdArray:
+        """Where the real ones are among all, (sum(real),) int64."""
+        ranges = zip(self.begins, self.real, strict=True)
+        return np.concatenate([np.arange(begin, begin + count) for begin, count in ranges])
+
+    def real_of(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The values of real nodes or edges, of those of all."""
+        return values[self.places]
+
+    def spread(self, values: npt.NDArray[Any], added: Any) -> npt.NDArray[Any]:
+        """The values of all, of those of real ones, and that of added ones."""
+        out = np.empty((sum(self.sizes), *values.shape[1:]), values.dtype)
+        first = 0
+        for begin, count, size in zip(self.begins, self.real, self.sizes, strict=True):
+            out[begin : begin + count] = values[first : first + count]
+            out[begin + count : begin + size] = added
+            first += count
+        return out
+
+    def spread_ids(self, ids: IdArray) -> IdArray:
+        """Ids of all; added ones have the first, so that it is in range."""
+        return self.spread(ids, ids[0] if len(ids) else 0)
+
+
+@dataclass(frozen=True)
 class TypedSubgraph:
     """The sampled neighbourhood of a mini-batch of seeds, by node type and edge type.
 
@@ -120,6 +166,9 @@ class TypedSubgraph:
     pages_missed : int
         Pages of topology that hop read-ahead requested and that were not in memory; 0 without hop
         read-ahead.
+    padded : dict of str or EdgeType to PaddedHops
+        Where hops are filled up with added nodes and edges: those of each type. `stored_id` and
+        `positions` are then of real ones alone.
     """
 
     n_id: dict[str, IdArray]
@@ -131,6 +180,13 @@ class TypedSubgraph:
     num_sampled_edges: dict[EdgeType, list[int]] | None
     batch: dict[str, IdArray] | None = None
     pages_missed: int = 0
+    padded: dict[str | EdgeType, PaddedHops] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> dict[str | EdgeType, list[int]]:
+        """Nodes and edges of each hop, by type."""
+        edges = self.num_sampled_edges or {}
+        return dict((*self.num_sampled_nodes.items(), *edges.items()))
 
     @property
     def total_nodes(self) -> int:
@@ -255,6 +311,24 @@ class NeighborSampler:
         self._num_nodes = np.array(counts, np.int64)
         self._num_hops = max(map(len, self._fanouts.values()), default=0)
         self._hops = np.array([hops or [0] for hops in self._fanouts.values()], np.int64)
+        self._sizes: list[Mapping[str | EdgeType, list[int]]] = []
+        self._begin()
+
+    @property
+    def hops(self) -> npt.NDArray[np.int64]:
+        """Fanouts of each edge type in each hop, (num_edge_types, num_hops)."""
+        return self._hops[:, : self._num_hops]
+
+    def pad(self, sizes: Sequence[Mapping[str | EdgeType, list[int]]]) -> None:
+        """Fills mini-batches up: to the first of some sizes that a mini-batch fits, if any.
+
+        A size is that of the hops of every node type (seeds first) and of every edge type.
+        """
+        end = [0] * (self._hops.shape[1] - self._num_hops)  # of the hop that stands for no fanouts
+        nodes = [[size[name] + end for name in self.dataset.nodes] for size in sizes]
+        edges = [[size[kind] + end for kind in self.dataset.edges] for size in sizes]
+        self._sizes = list(sizes)
+        self._size_arrays = (np.array(nodes, np.int64), np.array(edges, np.int64))
         self._begin()
 
     def _begin(self) -> None:
@@ -442,7 +516,8 @@ class NeighborSampler:
         """Samples several mini-batches in one call; `timed` if their seeds have times."""
         node_tables = [nodes.user_table for nodes in self.dataset.nodes.values()]
         edge_tables = [graph._csr.edge_table() for graph in self._graphs]
-        return _core.GroupSampler(self._plan(timed), node_tables, edge_tables)
+        arrays = self._size_arrays if self._sizes else ()
+        return _core.GroupSampler(self._plan(timed), node_tables, edge_tables, *arrays)
 
     def _plan(self, timed: bool) -> _core.SamplingPlan:
         if timed not in self._plans:
@@ -489,7 +564,7 @@ class NeighborSampler:
         num_nodes = [counts[: hops + 1] for counts in sampled.num_sampled_nodes]
         num_edges = [counts[:hops] for counts in sampled.num_sampled_edges]
         trees = sampled.trees
-        return TypedSubgraph(
+        subgraph = TypedSubgraph(
             n_id=dict(zip(node_types, sampled.user_ids, strict=True)),
             stored_id=dict(zip(node_types, sampled.nodes, strict=True)),
             edge_index=dict(zip(edge_types, sampled.edge_index, strict=True)),
@@ -501,6 +576,23 @@ class NeighborSampler:
             ),
             batch=None if trees is None else dict(zip(node_types, trees, strict=True)),
             pages_missed=sampled.pages_missed,
+        )
+        return subgraph if sampled.size < 0 else self._padded(subgraph, sampled.size)
+
+    def _padded(self, subgraph: TypedSubgraph, size: int) -> TypedSubgraph:
+        """A subgraph of which the core has filled up the edges, with all else filled up."""
+        sizes, counts = self._sizes[size], subgraph.counts
+        hops = {kind: PaddedHops(real, sizes[kind]) for kind, real in counts.items()}
+        return replace(
+            subgraph,
+            n_id={name: hops[name].spread_ids(ids) for name, ids in subgraph.n_id.items()},
+            e_id={
+                kind: None if ids is None else hops[kind].spread_ids(ids)
+                for kind, ids in subgraph.e_id.items()
+            },
+            num_sampled_nodes={name: hops[name].sizes for name in subgraph.n_id},
+            num_sampled_edges={kind: hops[kind].sizes for kind in subgraph.e_id},
+            padded=hops,
         )
 
     def _explained(self, error: Exception, num_seeds: int) -> Exception:

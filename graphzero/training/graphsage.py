@@ -110,7 +110,10 @@ class GraphSAGE(nn.Module):
         num_layers = len(self.layers)
         num_targets, num_edges = x.shape[0], edge_index.shape[1]
         target = edge_index[1]
-        order = target.argsort(stable=True) if (target[1:] < target[:-1]).any() else None
+        # what is captured has run before, on batches of the same loader
+        is_captured = target.is_cuda and torch.cuda.is_current_stream_capturing()
+        ascends = is_captured or not (target[1:] < target[:-1]).any()
+        order = None if ascends else target.argsort(stable=True)
         for i, layer in enumerate(self.layers):
             if num_sampled_nodes is not None and num_sampled_edges is not None:
                 hops = num_layers - i

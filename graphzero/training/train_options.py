@@ -41,6 +41,8 @@ class TrainOptions:
     pack : path-like, optional
         A file that `graphzero.pack` has written for the labelled nodes of the training split.
         Training then uses its batches (see `PackedDataset`).
+    capture : bool
+        Fill mini-batches up and capture steps (see `CapturedStep`), on a device that can.
 
     Raises
     ------
@@ -60,6 +62,7 @@ class TrainOptions:
     device: str = "auto"
     prefetch: Prefetch | None = None
     pack: str | os.PathLike[str] | None = None
+    capture: bool = True
 
     def __post_init__(self) -> None:
         if self.pack is not None and (self.fanouts is not None or self.batch_size is not None):

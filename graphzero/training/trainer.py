@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from tqdm.auto import tqdm
 
@@ -27,6 +27,7 @@ from graphzero.packs.packing import PackedDataset
 from graphzero.report.readings import MemoryReport, memory_report
 from graphzero.store.format import dtype_name
 from graphzero.store.free_memory import available_memory
+from graphzero.training.captured_step import CapturedStep, can_capture
 from graphzero.training.graphsage import GraphSAGE, device_of
 from graphzero.training.train_options import TrainOptions
 from graphzero.units import format_bytes
@@ -243,6 +244,27 @@ class _Weights(NamedTuple):
     state_dict: dict[str, Tensor]
 
 
+class _Scores(nn.Module):
+    """A model, and what it has scored in an epoch; both change in a step, which may be captured."""
+
+    loss_sum: Tensor
+    num_correct: Tensor
+
+    def __init__(self, model: GraphSAGE, device: torch.device) -> None:
+        super().__init__()
+        self.model = model
+        for name in ("loss_sum", "num_correct"):
+            self.register_buffer(name, torch.zeros((), device=device))
+
+    def loss(self, batch: MiniBatch) -> Tensor:
+        """Mean cross-entropy over the labelled seeds, which is added up."""
+        scores, labels = forward_seeds(self.model, batch)
+        loss = F.cross_entropy(scores, labels)
+        self.loss_sum += loss.detach() * (labels >= 0).sum()  # seeds that were added have none
+        self.num_correct += (scores.detach().argmax(1) == labels).sum()
+        return loss
+
+
 class Trainer:
     """The model, its optimizer and the batches of one training.
 
@@ -270,16 +292,18 @@ class Trainer:
         self.options = options
         self.device = device
         self.check = check
+        self.pad = "auto" if options.capture and can_capture(device) else None
         self.batches: NeighborDataset
         if options.pack is None:
             self.fanouts = [*(_FANOUTS if options.fanouts is None else options.fanouts)]
             self.batch_size = _BATCH_SIZE if options.batch_size is None else options.batch_size
-            self.batches = self._sample(splits["train"], shuffle=True)
+            self.batches = self._sample(splits["train"], shuffle=True, pad=self.pad)
         else:
             self.batches = PackedDataset(
                 ds,
                 options.pack,
                 splits["train"],
+                pad=self.pad,
                 prefetch=options.prefetch,
                 gather=_GATHER,
                 feature_dtype=_FEATURE_DTYPE,
@@ -293,18 +317,23 @@ class Trainer:
         self.optimizer = torch.optim.Adam(
             self.model.parameters(), lr=options.lr, weight_decay=options.weight_decay
         )
+        self.scores = _Scores(self.model, device)
+        self.step = CapturedStep(self.scores, self.optimizer, _Scores.loss)
         self.loader = self._load(self.batches, persistent=True)
         self.val_loader: DataLoader[SampledBatch] | None = None
         if "val" in splits:
             self.val_loader = self._load(self._sample(splits["val"]), persistent=True)
 
-    def _sample(self, seeds: IdArray, *, shuffle: bool = False) -> NeighborDataset:
+    def _sample(
+        self, seeds: IdArray, *, shuffle: bool = False, pad: str | None = None
+    ) -> NeighborDataset:
         return NeighborDataset(
             self.ds,
             seeds,
             self.fanouts,
             batch_size=self.batch_size,
             shuffle=shuffle,
+            pad=pad,
             seed=self.options.seed,
             prefetch=self.options.prefetch,
             gather=_GATHER,
@@ -345,34 +374,28 @@ class Trainer:
 
     def train_epoch(self, epoch: int, advance: Callable[[], object]) -> EpochReport:
         """One pass of training; the report has no validation accuracy yet."""
-        self.model.train()
         self.batches.set_epoch(epoch - 1)
-        # on the device until the end of the epoch
-        loss_sum = torch.zeros((), device=self.device)
-        num_correct = torch.zeros((), device=self.device)
+        scores = self.scores  # on the device until the end of the epoch
+        scores.train()
+        scores.loss_sum.zero_()
+        scores.num_correct.zero_()
         num_seeds = num_batches = 0
         loading = waited = 0.0
         io = ""
         started = requested = time.perf_counter()
         for batch in self._on_device(self.loader):
             loading += time.perf_counter() - requested
-            scores, labels = forward_seeds(self.model, batch)
-            loss = F.cross_entropy(scores, labels)
-            self.optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            self.optimizer.step()
-            loss_sum += loss.detach() * batch.batch_size
-            num_correct += (scores.detach().argmax(1) == labels).sum()
-            num_seeds += batch.batch_size
+            self.step(batch)
+            num_seeds += batch.stats.num_seeds
             num_batches += 1
             waited += batch.stats.disk
             io = batch.stats.io
             advance()
-            del batch, scores, labels, loss  # so that the next batch can use their memory
+            del batch  # so that the next batch can use their memory
             self.check()
             requested = time.perf_counter()
         seconds = time.perf_counter() - started
-        mean_loss = loss_sum.item() / num_seeds
+        mean_loss = scores.loss_sum.item() / num_seeds
         if not math.isfinite(mean_loss):
             raise ValueError(
                 f"the loss of epoch {epoch} is {mean_loss}: "
@@ -381,7 +404,7 @@ class Trainer:
         return EpochReport(
             epoch=epoch,
             loss=mean_loss,
-            train_accuracy=num_correct.item() / num_seeds,
+            train_accuracy=scores.num_correct.item() / num_seeds,
             val_accuracy=None,
             seconds=seconds,
             batches=num_batches,

@@ -34,6 +34,9 @@ typedef struct gz_plan {
     bool induced;   /* replace the drawn edges by all edges between the nodes; one type only */
     gz_draws draws; /* draws of the batch; see gz_batch_draws */
     const int64_t *until; /* the time of each seed, with rule.time; needs disjoint trees */
+    int num_sizes;        /* to which batches are filled up; 0, or neither disjoint nor induced */
+    const int64_t *node_sizes; /* of each size, of each node type: seeds, then each hop */
+    const int64_t *edge_sizes; /* of each size, of each edge type: each hop */
 } gz_plan;
 
 /* The seeds of one node type: stored ids, in range. */
@@ -56,6 +59,7 @@ typedef struct gz_batch {
     int64_t pick_capacity;
     gz_willneed_counts willneed; /* topology requested for this batch */
     int64_t ahead;               /* nodes of a frontier whose topology is requested together */
+    int size;                    /* that it is filled up to; -1 for none */
 } gz_batch;
 
 void gz_batch_init(gz_batch *batch);

@@ -59,6 +59,7 @@ typedef enum gz_fill_kind {
     GZ_FILL_TRANSLATE, /* entries of `table`, by ids; gz_translate */
     GZ_FILL_ROWS,      /* rows of a file, by ids; gz_gather_rows */
     GZ_FILL_PICKS,     /* rows that were read, to their places; gz_picks_copy */
+    GZ_FILL_REPEAT,    /* the same row again and again */
 } gz_fill_kind;
 
 /* Elements [begin, end) of an array of a mini-batch, and where they come from. */
