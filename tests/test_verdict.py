@@ -139,3 +139,14 @@ def test_a_step_that_other_programs_slow_down_is_told_apart():
     assert "OMP_WAIT_POLICY" not in find_verdict(MODEL, others=1.3, is_passive=True).knob
     assert "torch.set_num_threads()" in find_verdict(MODEL, others=1.3, is_passive=True).knob
     assert find_verdict(DISK, others=1.3) == find_verdict(DISK)
+
+
+@pytest.mark.parametrize(("gpu", "bound"), [(0.9, "gpu"), (0.4, "launching"), (None, "model")])
+def test_a_gpu_that_waits_for_launches_is_told_apart(gpu, bound):
+    verdict = find_verdict(replace(MODEL, sent_bytes=5_000_000), gpu=gpu, others=5.0)
+    assert verdict.bound == bound
+    assert verdict.sentence.startswith(
+        "Bound by the " if bound != "launching" else "Bound by launch"
+    )
+    assert ("gz.CapturedStep" in verdict.knob) == (bound == "launching")
+    assert find_verdict(MODEL, gpu=gpu).bound == "model"  # nothing was sent to it

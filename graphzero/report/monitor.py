@@ -24,6 +24,7 @@ from graphzero.report.readings import (
     HasFiles,
     busy_seconds,
     device_bytes,
+    gpu_use,
     mapped_files,
     order_of_nodes,
     read_environment,
@@ -208,6 +209,7 @@ class Recorder:
             device_bytes=next(map(device_bytes, self._files), None),
             batches=self._batches.totals,
             busy_seconds=busy_seconds(),
+            gpu=gpu_use() if self._batches.totals.sent_bytes else None,
         )
         self._readings.append(reading)
         if len(self._readings) > _MOST_READINGS:

@@ -5,6 +5,7 @@ A figure that the system does not have, or does not tell this user, is None.
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import platform
@@ -133,6 +134,21 @@ def busy_seconds() -> float:
     usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(len(times))
     of_usable = [time for number, time in enumerate(times) if number in usable]
     return sum(getattr(time, name, 0.0) for time in of_usable for name in _BUSY)
+
+
+def gpu_use() -> float | None:
+    """Share of the last moments in which the busiest GPU worked; None where nobody tells.
+
+    It takes NVIDIA's library of Python, ``nvidia-ml-py``.
+    """
+    try:
+        nvml = importlib.import_module("pynvml")
+        nvml.nvmlInit()
+        handles = map(nvml.nvmlDeviceGetHandleByIndex, range(nvml.nvmlDeviceGetCount()))
+        percents = [nvml.nvmlDeviceGetUtilizationRates(handle).gpu for handle in handles]
+    except Exception:  # not installed, no driver, or a device that does not tell
+        return None
+    return max(percents) / 100 if percents else None
 
 
 # --- the memory group

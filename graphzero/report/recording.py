@@ -105,6 +105,8 @@ class Reading:
         Counter: of all processes, since the recording began.
     busy_seconds : float or None
         Counter: that any program used the processors that the process may use.
+    gpu : float or None
+        Share of the last moments in which the busiest GPU worked.
     """
 
     seconds: float
@@ -115,6 +117,7 @@ class Reading:
     device_bytes: int | None = None
     batches: BatchTotals = field(default_factory=BatchTotals)
     busy_seconds: float | None = None
+    gpu: float | None = None
 
 
 @dataclass(frozen=True)

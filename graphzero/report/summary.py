@@ -125,6 +125,7 @@ def summarize(recording: Recording) -> Summary:
         is_passive=options.get("OMP_WAIT_POLICY", "").lower() == "passive",
         is_tuned=AS_REQUESTED in options.get("io", ""),
         is_hot=options.get("order") in ("hot", "presample"),
+        gpu=_mean(reading.gpu for reading in readings),
     )
     if _lacked_memory(recording, kills):
         verdict = replace(verdict, bound="memory", sentence=KILLED, knob=LESS_MEMORY)
@@ -234,6 +235,11 @@ def _least(values: Iterable[int | None]) -> int | None:
     return min((value for value in values if value is not None), default=None)
 
 
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
 def _most(values: Iterable[int | None]) -> int | None:
     return max((value for value in values if value is not None), default=None)
 
@@ -316,6 +322,9 @@ def _batch_rows(summary: Summary) -> Iterator[_Row]:
             f"{_with_share(totals.disk, work)}, gathering {_with_share(totals.gathering, work)}, "
             f"over all threads; ready batches waited {seconds_text(totals.ready)}",
         )
+        if totals.sent_bytes:
+            sent, copied = _bytes(totals.sent_bytes), seconds_text(totals.copied)
+            yield "device", f"{sent} were sent, in copies of {copied} beside the model"
     if totals.steps == 0:
         return
     looped = totals.stall + totals.training

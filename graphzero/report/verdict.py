@@ -9,7 +9,9 @@ from typing import Literal, NamedTuple
 from graphzero.loader.stats import BatchTotals
 from graphzero.units import format_bytes
 
-Bound = Literal["disk", "sampling", "gather", "model", "delivery", "memory", "unknown"]
+Bound = Literal[
+    "disk", "sampling", "gather", "model", "gpu", "launching", "delivery", "memory", "unknown"
+]
 
 # A loop that waits less than this share of its time has nothing to gain from faster mini-batches.
 _STALLS = 0.1
@@ -87,6 +89,16 @@ _SPINNING = (
     "Set OMP_WAIT_POLICY=passive before the program starts: OpenMP's threads otherwise spin while "
     f"they wait, in place of those that they wait for. {_FEWER_THREADS}"
 )
+# A GPU that works less than this share of the time waits for launches, where batches are ready.
+_GPU_IS_BUSY = 0.6
+_FASTER_GPU = (
+    "Mini-batches are ready before they are needed: bfloat16 (torch.autocast), smaller layers, or"
+    " a faster GPU make this run faster."
+)
+_FEWER_LAUNCHES = (
+    "Mini-batches are ready before they are needed: use a larger batch_size, and gz.CapturedStep or"
+    " torch.compile over padded batches (pad=), which launch a whole step at once."
+)
 # Of a run of which the kernel has killed a process.
 KILLED = "Bound by memory: the kernel killed a process of the run, or of its memory group."
 LESS_MEMORY = (
@@ -111,10 +123,12 @@ class Verdict:
 
     Attributes
     ----------
-    bound : {"disk", "sampling", "gather", "model", "delivery", "memory", "unknown"}
+    bound : str
+        "disk", "sampling", "gather", "model", "gpu", "launching", "delivery", "memory", "unknown".
         "delivery": mini-batches were prepared fast enough, and the training loop waited all the
         same, for their transfer between processes, for transforms, or for workers to start.
-        "memory": the kernel killed a process of the run.
+        "memory": the kernel killed a process of the run. "launching": the GPU often had nothing to
+        do, although mini-batches were ready.
     stalled : float or None
         Share of its time that the training loop waited for mini-batches. None if it was not
         observed.
@@ -163,6 +177,7 @@ def find_verdict(
     is_passive: bool = False,
     is_tuned: bool = False,
     is_hot: bool = False,
+    gpu: float | None = None,
 ) -> Verdict:
     """What a run was bound by; a pure function.
 
@@ -194,6 +209,8 @@ def find_verdict(
     is_passive, is_tuned, is_hot : bool
         What is done, and not advised again: threads sleep while they wait
         (``OMP_WAIT_POLICY=passive``), the strategy was chosen, nodes are ordered by their use.
+    gpu : float, optional
+        Share of the time in which a GPU worked.
     """
     looped = totals.stall + totals.training
     stalled = totals.stall / looped if totals.steps > 0 and looped > 0 else None
@@ -208,7 +225,9 @@ def find_verdict(
         sentence = "graphzero prepared no mini-batch while the run was observed."
         return Verdict("unknown", None, f"What the run was bound by is unknown: {sentence}", "")
     verdict = _of_loops(totals, stalled, replace(work, advice=advice), workers)
-    if verdict.bound == "model" and others is not None:
+    if verdict.bound == "model" and gpu is not None and totals.sent_bytes > 0:
+        verdict = _on_gpu(verdict, gpu)
+    elif verdict.bound == "model" and others is not None:
         sentence = f"{verdict.sentence} Other programs used {others:.1f} processors meanwhile."
         knob = _FEWER_THREADS if is_passive else _SPINNING
         verdict = replace(verdict, sentence=sentence, knob=knob)
@@ -246,6 +265,16 @@ def _model(stalled: float) -> Verdict:
             "each pass, or until others were delivered."
         )
     return Verdict("model", stalled, sentence, _FASTER_STEP)
+
+
+def _on_gpu(verdict: Verdict, gpu: float) -> Verdict:
+    """Of a loop that does not wait for mini-batches: what it waits for."""
+    bound: Bound = "gpu" if gpu >= _GPU_IS_BUSY else "launching"
+    name, knob = ("the GPU", _FASTER_GPU) if bound == "gpu" else ("launching", _FEWER_LAUNCHES)
+    sentence = verdict.sentence.replace("Bound by the model", f"Bound by {name}")
+    return replace(
+        verdict, bound=bound, sentence=f"{sentence} A GPU worked {gpu:.0%} of it.", knob=knob
+    )
 
 
 def _work(totals: BatchTotals, processes: int, threads: int, major_faults: int) -> _Work:
