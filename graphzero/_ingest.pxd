@@ -37,7 +37,8 @@ cdef extern from "graphzero/edge_keys.h" nogil:
                          gz_ranks neighbor_ranks, int64_t begin, int64_t end, uint64_t *keys)
     int64_t gz_count_ids(const uint32_t *ids, int64_t begin, int64_t end, uint64_t *counts,
                          uint64_t num_counts)
-    void gz_key_neighbors(const uint64_t *keys, int64_t begin, int64_t end, uint32_t *neighbors)
+    int64_t gz_key_neighbors(const uint64_t *keys, int64_t begin, int64_t end, uint64_t before,
+                             bint is_mirrored, uint32_t *neighbors)
     void gz_list_starts(const uint64_t *keys, int64_t count, int64_t base, int64_t first,
                         int64_t last, int64_t *starts)
 

@@ -99,7 +99,8 @@ def build(
         texts; ``ds.node_ids`` and ``ds.lookup`` lead from one to the other.
     directed : bool
         If False, each edge is stored in both directions, a self-loop once; a list that has both
-        directions of every edge is recognised, with a warning.
+        directions of every edge is recognised, with a warning. If True, a long list in which no
+        edge has its reverse is warned of.
     neighbors : {"in", "out", "both"}
         Which neighbours are sampled. Messages flow along the edges with "in"; random walks need
         "out" or "both".
@@ -155,6 +156,7 @@ def build(
         num_nodes=num_nodes,
         ids=ids,
         directed=directed,
+        asks_direction=True,
         neighbors=neighbors,
         order=order,
         presample=presample,

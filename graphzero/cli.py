@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import sys
@@ -18,7 +19,7 @@ from graphzero.commands.build_commands import BUILD, IMPORT
 from graphzero.commands.change_commands import APPEND, REORDER, SET
 from graphzero.commands.demo_command import DEMO
 from graphzero.commands.inspect_commands import INFO, VERIFY
-from graphzero.commands.parsing import Parser, add_command, add_flags
+from graphzero.commands.parsing import Parser, add_command, add_flags, with_options
 from graphzero.commands.remote_commands import FETCH, PUBLISH
 from graphzero.commands.report_command import REPORT
 from graphzero.commands.train_commands import PACK, TRAIN
@@ -85,8 +86,8 @@ def _open_closed_streams() -> None:
             setattr(sys, name, dropped)
 
 
-def _fail(message: str) -> None:
-    print_lines(f"graphzero: {message}", file=sys.stderr)
+def _fail(message: str, args: argparse.Namespace) -> None:
+    print_lines(f"graphzero: {with_options(message, args)}", file=sys.stderr)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -108,14 +109,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None and args.command in ("train", "demo"):
         _let_threads_sleep()
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: _fail(f"warning: {message}")
+        warnings.showwarning = lambda message, *_, **__: _fail(f"warning: {message}", args)
         try:
             require_local(getattr(args, "dir", None) or getattr(args, "path", None) or "")
             code: int | None = args.run(args)
             sys.stdout.flush()
             return code or 0
         except KeyboardInterrupt as error:
-            _fail(str(error) or "interrupted")
+            _fail(str(error) or "interrupted", args)
             if argv is None:  # Ctrl-C while the interpreter exits: no traceback from its callbacks
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
             return 130
@@ -126,5 +127,5 @@ def main(argv: Sequence[str] | None = None) -> int:
         except Exception as error:
             if args.debug:
                 print_lines(*traceback.format_exc().rstrip().split("\n"), file=sys.stderr)
-            _fail(_one_line(error))
+            _fail(_one_line(error), args)
             return 1

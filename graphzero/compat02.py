@@ -241,4 +241,4 @@ def convert_csv_to_gd(csv_path: PathLike, out_path: PathLike, dtype: DataType) -
         if not num_nodes:
             raise ValueError(f"{source} has no records")
         options = WriteOptions("input", None, _MEMORY, Progress())
-        write_rows(target, rows, NodeOrder(num_nodes), options, fill_missing=True).publish()
+        write_rows(target, rows, NodeOrder(num_nodes), options, fill=0).publish()

@@ -50,10 +50,39 @@ int64_t gz_count_ids(const uint32_t *ids, int64_t begin, int64_t end, uint64_t *
     return outside;
 }
 
-void gz_key_neighbors(const uint64_t *keys, int64_t begin, int64_t end, uint32_t *neighbors)
+int64_t gz_key_neighbors(const uint64_t *keys, int64_t begin, int64_t end, uint64_t before,
+                         bool is_mirrored, uint32_t *neighbors)
 {
-    for (int64_t i = begin; i < end; i++)
-        neighbors[i] = (uint32_t)keys[i];
+    int64_t repeats = 0;
+    for (int64_t i = begin; i < end; i++) {
+        uint64_t key = keys[i], owner = key >> 32;
+        neighbors[i] = (uint32_t)key;
+        if (key == before && (is_mirrored ? owner < neighbors[i] : owner != neighbors[i]))
+            repeats++;
+        before = key;
+    }
+    return repeats;
+}
+
+int64_t gz_count_mutual(const int64_t *indptr, const uint32_t *indices, int64_t num_nodes,
+                        int64_t begin, int64_t end, int64_t *places)
+{
+    int64_t mutual = 0, hinted = indptr[num_nodes] - AHEAD / 2;
+    for (int64_t node = begin; node < end; node++) {
+        for (int64_t i = places[node]; i < indptr[node + 1] && indices[i] < num_nodes; i++) {
+            uint32_t other = indices[i];
+            if (other <= node || (i > indptr[node] && other == indices[i - 1]))
+                continue;
+            if (i < hinted && indices[i + AHEAD / 2] < num_nodes)
+                gz_cache_hint(&indices[places[indices[i + AHEAD / 2]]]);
+            int64_t at = places[other], stop = indptr[(int64_t)other + 1];
+            while (at < stop && indices[at] < node)
+                at++;
+            mutual += at < stop && indices[at] == node;
+            places[other] = at;
+        }
+    }
+    return mutual;
 }
 
 void gz_list_starts(const uint64_t *keys, int64_t count, int64_t base, int64_t first, int64_t last,

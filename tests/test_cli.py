@@ -68,6 +68,10 @@ def test_help_explains_and_gives_examples(words, capfd):
         (["build", "d", "--edges", "e", "--header", "--no-header"], "--no-header: is given twice"),
         (["report", "--html", "a", "r.json", "--html", "b"], "--html: is given twice"),
         (["set", "d", "--split", "a=b", "--split", "a=c"], "'a' is given twice"),
+        (
+            ["append", "d", "--edge-attr", "none", "--edge-attr", "a"],
+            "'none' is given beside names",
+        ),
         (["info", "d", "odd\x1b[2J\nfile"], r"unrecognized arguments: odd\x1b[2J\nfile"),
     ],
 )
@@ -77,7 +81,9 @@ def test_wrong_usage_is_exit_code_2(words, message, capfd):
     assert done.value.code == 2
     out, err = capfd.readouterr()
     assert out == ""
-    assert message in err.splitlines()[-1]
+    usage, error = err.splitlines()
+    assert usage.startswith("usage: graphzero ")
+    assert message in error
 
 
 @pytest.mark.parametrize("command", [["train", "d"], ["demo"], ["pack", "d", "f", "--epochs", "1"]])
@@ -193,8 +199,9 @@ def test_build_takes_columns_by_name_and_every_option(inputs, tmp_path, capfd):
     more = ["--num-nodes", 30, "--memory-limit", "512MB", "--header", "--delimiter", "comma"]
     assert run("build", folder, "--edges", inputs / "edges.csv", *options, *more) == 0
     out, err = capfd.readouterr()
-    built, closing = out.splitlines()
+    built, *table, closing = out.splitlines()
     assert built.startswith(f"{folder}: 30 nodes, 20 edges (20 in the edge list), ")
+    assert [line.split()[0] for line in table] == ["nodes", "edges"]
     assert closing == "read src=to, dst=from; ignored weight; in-neighbours; directed"
     assert err == ""
     with gz.open(folder) as ds:
@@ -326,7 +333,7 @@ def test_reorder_and_what_info_then_says(data, capfd):
     counted = {"batches": 2, "batch_size": 4, "fanouts": [2, 1], "num_seeds": 12, "seed": 3}
     assert json.loads(capfd.readouterr().out)["visits"] == counted
     assert run("reorder", data, "--order", "input", "--epochs", 1) == 1
-    assert "presample= is for order='presample'" in only_line(capfd.readouterr().err)
+    assert "are for --order presample" in only_line(capfd.readouterr().err)
 
 
 # --- errors of all commands

@@ -66,11 +66,11 @@ def load_typed():
 class Embeddings(torch.nn.Module):
     """PyG's Node2Vec, whose constructor needs pyg-lib, with its own loss."""
 
-    loss, embedding_dim, EPS = Node2Vec.loss, 4, 1e-15
+    loss, EPS = Node2Vec.loss, 1e-15
 
-    def __init__(self):
+    def __init__(self, embedding):
         super().__init__()
-        self.embedding = torch.nn.Embedding(300, 4)
+        self.embedding, self.embedding_dim = embedding, embedding.embedding_dim
 
 
 def lightning_parts():
@@ -117,12 +117,13 @@ def test_the_code_of_the_page_runs(tmp_path, monkeypatch, number):
     }
     if block.startswith("# with Lightning"):
         names |= lightning_parts()
-    if "WalkLoader" in block:
-        names["model"] = Embeddings()
     exec(compile(block, f"block {number}", "exec"), names)
     if "loss =" in block:
         assert torch.isfinite(names["loss"])
-    if "loader =" in block and "WalkLoader" not in block:
+    if "WalkLoader" in block:
+        loss_of_pyg = Embeddings(names["embedding"]).loss(names["pos_rw"], names["neg_rw"])
+        torch.testing.assert_close(names["loss"], loss_of_pyg, rtol=0.01, atol=0)
+    elif "loader =" in block:
         assert next(iter(names["loader"])).num_nodes > 0
     if "conv((x" in block:  # the seeds' rows are those of the whole batch
         whole = names["model"].eval()(names["batch"].x, names["batch"].edge_index)

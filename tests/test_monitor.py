@@ -21,6 +21,7 @@ import graphzero as gz
 from graphzero.loader.stats import listeners
 from graphzero.report import monitor as monitor_module
 from graphzero.report.recording import read_recording
+from graphzero.store.manifest import read_manifest
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.no_asan  # starts processes, and measures memory
@@ -132,6 +133,22 @@ def test_a_program_ends_that_never_left_the_block(tmp_path):
     how = {"capture_output": True, "text": True, "timeout": 60, "cwd": tmp_path}
     done = subprocess.run([sys.executable, "-c", text], **how, check=False)
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "True False\n")
+
+
+def test_it_knows_the_order_how_threads_wait_and_who_used_the_processors(folder, tmp_path):
+    code = (
+        "import graphzero as gz, json, sys\n"
+        f"with gz.Monitor({str(folder)!r}, interval=0.1) as monitor:\n"
+        "    sum(range(10**7))\n"
+        "busy = [reading.busy_seconds for reading in monitor.recording.readings]\n"
+        "print(json.dumps([monitor.recording.options, busy[-1] - busy[0]]))\n"
+    )
+    environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}
+    command = [sys.executable, "-c", code]
+    out = subprocess.run(command, env=environment, capture_output=True, check=True, cwd=tmp_path)
+    options, busy = json.loads(out.stdout)
+    assert options == {"order": read_manifest(folder).order, "OMP_WAIT_POLICY": "passive"}
+    assert busy > 0
 
 
 # --- how it begins and ends

@@ -287,7 +287,7 @@ def test_wrong_input(tmp_path, monkeypatch, options, message) -> None:
 def test_rows_name_the_users_id(tmp_path) -> None:
     labels = write_csv(tmp_path / "y.csv", "id,y", "a,1")
     with pytest.raises(ValueError, match="no row for 1 of 2 nodes, the first is node 'b'"):
-        gz.build(tmp_path / "d", np.array([["a", "b"]]), labels=labels, ids="map")
+        gz.build(tmp_path / "d", np.array([["a", "b"]]), nodes={"kind": labels}, ids="map")
     twice = write_csv(tmp_path / "y.csv", "id,y", "a,1", "b,2", "a,3")
     with pytest.raises(ValueError, match="line 4: node id 'a' has a row already"):
         gz.build(tmp_path / "d", np.array([["a", "b"]]), labels=twice, ids="map")

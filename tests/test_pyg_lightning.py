@@ -24,6 +24,7 @@ if importlib.util.find_spec("lightning") is None:
 
 import torch
 
+import graphzero.pyg
 from graphzero.pyg import DataModule
 
 PROGRAM = Path(__file__).with_name("lightning_program.py")
@@ -203,3 +204,103 @@ def test_what_pyg_has_and_this_has_not(store):
             module.train_dataloader()
     with pytest.raises(TypeError, match="from_data"):
         DataModule(torch.ones(2), num_neighbors=[2])
+
+
+@pytest.fixture
+def links(tmp_path):
+    split = gz.LinkSplit(val=0.1, test=0.2)
+    edges = {"edge_index": files.random_edges(300, 2000, seed=2), "edge_time": np.arange(2000)}
+    rows = np.random.default_rng(0).standard_normal((300, 6)).astype(np.float32)
+    with gz.build(tmp_path / "links", edges, rows, num_nodes=300, edge_splits=split) as ds:
+        yield ds
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_links_are_trained_with_by_the_trainer(links):
+    pl = pytest.importorskip("lightning.pytorch")
+    seen = Counter()
+
+    class Ranking(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(6, 6)
+
+        def training_step(self, batch, batch_idx):
+            assert len(batch.edge_label) == 2 * batch.edge_label.sum() == 2 * batch.batch_size
+            seen[str(self.trainer.state.stage.value)] += batch.batch_size
+            source, target = self.linear(batch.x)[batch.edge_label_index]
+            scores = (source * target).sum(dim=-1)
+            return torch.nn.functional.binary_cross_entropy_with_logits(scores, batch.edge_label)
+
+        validation_step = test_step = training_step
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters())
+
+    module = DataModule(
+        links, input_train_edges="train", num_neighbors=[3], batch_size=64, neg_sampling_ratio=1.0
+    )
+    quiet = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+    options = dict.fromkeys(quiet, False)
+    trainer = pl.Trainer(max_epochs=1, accelerator="cpu", num_sanity_val_steps=0, **options)
+    model = Ranking()
+    trainer.fit(model, module)
+    trainer.test(model, module, verbose=False)
+    stages = {"train": "train", "validate": "val", "test": "test"}
+    assert seen == {stage: len(links.edge_splits[name]) for stage, name in stages.items()}
+
+
+def test_seed_edges_have_labels_and_times_of_their_stage(links):
+    edges = links.edge_splits.edge_index("test")[:, :20]
+    labels = np.arange(20)
+    module = DataModule(
+        links,
+        input_train_edges=edges,
+        input_train_labels=labels,
+        input_train_time=labels * 50,
+        time_attr="edge_time",
+        input_pred_edges=edges[:, :5],
+        input_pred_time=labels[:5],
+        num_neighbors=[2],
+        batch_size=20,
+        eval_loader_kwargs={"batch_size": 4},
+    )
+    (batch,) = module.train_dataloader()
+    order = batch.input_id.numpy()
+    assert sorted(order) == list(range(20))
+    assert np.array_equal(batch.n_id[batch.edge_label_index], edges[:, order])
+    assert np.array_equal(batch.edge_label, labels[order])
+    assert np.array_equal(batch.edge_label_time, labels[order] * 50)
+    first, second = module.predict_dataloader()
+    pairs = torch.cat([b.n_id[b.edge_label_index] for b in (first, second)], dim=1)
+    assert np.array_equal(pairs, edges[:, :5])  # in their order
+    assert module.input_val_edges == "val"
+    with pytest.raises(ValueError, match="seeds that are nodes, or edges: give one kind"):
+        DataModule(links, [1, 2], input_val_edges="val", num_neighbors=[2])
+    with pytest.raises(ValueError, match=r"no nodes to train with.*For links, .*input_train_edges"):
+        DataModule(links, num_neighbors=[2]).train_dataloader()
+
+
+def test_links_of_a_typed_graph_are_given_with_their_type(tmp_path):
+    kind = ("author", "writes", "paper")
+    ends = np.stack([np.arange(90) % 20, np.arange(90)])
+    nodes = {"paper": {"num_nodes": 90}, "author": {"num_nodes": 20}}
+    splits = {"val": {kind: np.arange(30)}}
+    with gz.build(tmp_path / "typed", nodes=nodes, edges={kind: ends}, edge_splits=splits) as ds:
+        module = DataModule(
+            ds,
+            input_train_edges=(kind, ends[:, 30:]),
+            input_val_edges=(kind, "val"),
+            num_neighbors=[3],
+            batch_size=60,
+        )
+        (batch,) = module.train_dataloader()
+        assert batch[kind].edge_label_index.shape == (2, 60)
+        assert len(module.val_dataloader().dataset) == 30
+        assert module.test_dataloader is None
+
+
+def test_the_names_of_pyg_lead_to_it():
+    for name in ("LightningNodeData", "LightningLinkData"):
+        with pytest.raises(ImportError, match="comes nearest is DataModule, which takes its arg"):
+            getattr(graphzero.pyg, name)

@@ -20,12 +20,14 @@ import psutil
 import pytest
 from memory_groups import group
 
+import graphzero as gz
 from graphzero import _core
 from graphzero.report import readings
 from graphzero.report.readings import (
     device_bytes,
     machine_of,
     mapped_files,
+    order_of_nodes,
     read_environment,
     read_files,
     read_group,
@@ -309,3 +311,12 @@ def test_the_environment_is_the_machine_and_the_versions(tmp_path):
     assert environment["python"] == sys.version.split()[0]
     assert set(environment) >= {"numpy", "torch"}
     assert read_environment(None)["disk"] is None
+
+
+def test_the_order_of_nodes_is_unknown_once_others_have_joined(tmp_path):
+    gz.build(tmp_path / "data", [[0, 1, 2], [1, 2, 0]]).close()
+    paths = [str(tmp_path / "no.npy"), str(tmp_path / "data" / "graph.gl")]
+    assert order_of_nodes(paths) == "hot"
+    assert order_of_nodes(paths[:1]) is None
+    gz.append(tmp_path / "data", [[3, 1, 0], [1, 2, 3]]).close()
+    assert order_of_nodes(paths) is None

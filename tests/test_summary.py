@@ -130,6 +130,71 @@ def test_what_the_group_uses_does_not_mean_that_memory_is_short(available, group
     assert ("Memory was not short" in found.verdict.knob) != short
 
 
+@pytest.mark.parametrize(
+    ("kills", "free", "code", "bound"),
+    [
+        (1, 5 * GB, 137, "memory"),
+        (1, 5 * GB, 1, "memory"),  # a worker was killed, and its loader raised an error
+        (1, 5 * GB, None, "memory"),
+        (1, 5 * GB, 0, "model"),  # another process of the group
+        (0, 50 * MB, 137, "memory"),  # the machine's memory
+        (0, 50 * MB, 1, "model"),
+        (0, 5 * GB, 137, "model"),  # killed by somebody
+        (None, 5 * GB, 137, "model"),
+    ],
+)
+def test_a_run_that_was_killed_for_its_memory_is_told_about_memory(kills, free, code, bound):
+    totals = BatchTotals(100, 5.0, 1.0, 2.0, ready=90.0, steps=100, stall=4.0, training=96.0)
+    groups = [GroupReading(kills=None if kills is None else 3 + n) for n in (0, kills or 0)]
+    readings = [
+        reading(100 * n, _process(1, 1), group=group, available=free, batches=totals)
+        for n, group in enumerate(groups)
+    ]
+    found = summarize(recording(*readings, exit_code=code)).verdict
+    assert found.bound == bound
+    assert ("Give the run more memory" in found.knob) == (bound == "memory")
+
+
+@pytest.mark.parametrize(
+    ("busy", "ours", "cores", "told"),
+    [
+        (1.95, 0.6, 2, True),
+        (1.95, 1.9, 2, False),  # all of it is this run's
+        (1.5, 0.6, 2, False),  # one is idle half of the time
+        (1.95, 0.6, None, False),
+        (None, 0.6, 2, False),
+    ],
+)
+def test_processors_that_others_use_are_told(busy, ours, cores, told):
+    totals = BatchTotals(100, 5.0, 1.0, 2.0, ready=90.0, steps=100, stall=4.0, training=96.0)
+    readings = [
+        reading(
+            100 * n,
+            _process(1, 1, cpu_seconds=7 + 100 * ours * n),
+            busy_seconds=None if busy is None else 50 + 100 * busy * n,
+            batches=totals,
+        )
+        for n in range(2)
+    ]
+    made = recording(*readings, environment={"cores": cores})
+    sentence = summarize(made).verdict.sentence
+    assert ("Other programs used 1.4 processors meanwhile" in sentence) == told
+    passive = replace(made, options={"OMP_WAIT_POLICY": "PASSIVE"})
+    assert "OMP_WAIT_POLICY" not in summarize(passive).verdict.knob
+
+
+def test_the_options_of_a_recording_say_what_is_done():
+    totals = BatchTotals(100, 5.0, 60.0, 10.0, steps=100, stall=61.0, training=39.0)
+
+    def knob(**options):
+        made = recording(reading(0), reading(100, batches=totals), options=options)
+        return summarize(made).verdict.knob
+
+    assert knob(order="input", io="uring: features of 2 GB against 1 GB") == knob()
+    assert "reorder" not in knob(order="presample")
+    assert "graphzero tune" not in knob(io="pread: as requested | uring: as requested")
+
+
 # --- texts and files
 
 

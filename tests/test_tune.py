@@ -11,6 +11,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import files
 import numpy as np
@@ -24,6 +25,7 @@ from graphzero.report import tune as module
 from graphzero.report.readings import read_files
 from graphzero.report.tune import (
     Trial,
+    Tuned,
     Workload,
     as_argument,
     drop_files,
@@ -91,7 +93,7 @@ def no_trials(monkeypatch):
 def test_the_choice_is_printed_and_nothing_is_written(folder, few, tmp_path, capfd):
     before = _files(folder)
     options = ["--memory-limit", "600MB", "--fanouts", "3,2", "--batch-size", 100]
-    assert run("tune", folder, *options, "--budget", 9, "--csv", tmp_path / "t.csv") == 0
+    assert run("tune", folder, *options, "--budget", 120, "--csv", tmp_path / "t.csv") == 0
     out, err = capfd.readouterr()
     assert _files(folder) == before
     *_, heading, argument = out.splitlines()
@@ -142,6 +144,36 @@ def test_the_fastest_setting_is_chosen(work, no_trials):
     assert KILLED in table[3]
     with pytest.raises(RuntimeError, match=f"every setting failed; the first: {KILLED}"):
         tune(work, memory_limit=1 << 30, disk=False, settings=[SETTINGS[2]])
+
+
+@pytest.mark.parametrize(("budget", "start", "least"), [(300, 3, 12), (60, 3, 2), (60, 0.2, 12)])
+def test_the_budget_is_kept_within_a_tenth(work, monkeypatch, budget, start, least):
+    """By a clock that trials advance: what a process takes to start is known after the first."""
+    now = [1000.0]
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    settings = settings_to_compare(10**9, 10**9)
+
+    def measure(_, setting, *args, seconds, timeout):
+        per_batch = 0.5 + settings.index(setting) / 100
+        taken = min(timeout, start + seconds * (1.2 if setting == settings[1] else 1.0))
+        now[0] += taken
+        return Trial(setting, seconds=(per_batch,) * 3, available=1)
+
+    monkeypatch.setattr(module, "measure", measure)
+    found = tune(work, disk=False, settings=settings, seconds=budget)
+    assert 0.9 * budget <= now[0] - 1000 <= 1.1 * budget
+    times = module.of_settings(found.trials)
+    assert sum(len(each) == 3 for each in times.values()) >= least
+    assert found.chosen == settings[0]
+    with pytest.raises(ValueError, match=r"the budget is too short: 3 trials of 2 settings"):
+        tune(work, disk=False, settings=settings, seconds=2)
+
+
+def test_a_setting_that_later_rounds_left_out_is_not_chosen(work):
+    trials = [Trial(one, round, (1.0,), available=1) for one in SETTINGS[:2] for round in range(3)]
+    once = Trial(SETTINGS[2], 0, (0.1,), available=1)
+    found = Tuned(work, None, None, 10, (*trials, once), {})
+    assert (found.chosen, found.seconds[SETTINGS[2]]) == (SETTINGS[0], 0.1)
 
 
 # --- what is refused

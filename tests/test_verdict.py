@@ -117,3 +117,25 @@ def test_where_no_rows_are_copied_fewer_attributes_do_not_help():
     assert "rows" not in nothing.sentence
     assert "gather=" not in nothing.knob
     assert "batch_size" in nothing.knob
+
+
+def test_what_is_done_is_not_advised():
+    assert "graphzero tune" in find_verdict(DISK).knob
+    assert "reorder DIR --order hot" in find_verdict(DISK).knob
+    tuned, hot = find_verdict(DISK, is_tuned=True), find_verdict(DISK, is_hot=True)
+    assert "graphzero tune" not in tuned.knob
+    assert "reorder" in tuned.knob
+    assert "reorder" not in hot.knob
+    assert hot.knob.endswith(
+        "(build --feature-dtype float16), or pack the mini-batches of some epochs (graphzero pack)."
+    )
+
+
+def test_a_step_that_other_programs_slow_down_is_told_apart():
+    alone = find_verdict(MODEL)
+    shared = find_verdict(MODEL, others=1.3)
+    assert shared.sentence == f"{alone.sentence} Other programs used 1.3 processors meanwhile."
+    assert "Set OMP_WAIT_POLICY=passive" in shared.knob
+    assert "OMP_WAIT_POLICY" not in find_verdict(MODEL, others=1.3, is_passive=True).knob
+    assert "torch.set_num_threads()" in find_verdict(MODEL, others=1.3, is_passive=True).knob
+    assert find_verdict(DISK, others=1.3) == find_verdict(DISK)

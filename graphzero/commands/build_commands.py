@@ -15,6 +15,8 @@ from typing import Any
 from graphzero.commands.parsing import (
     Command,
     NamedValues,
+    Names,
+    OptionGroup,
     Switch,
     add_option,
     add_order_options,
@@ -29,7 +31,7 @@ _DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space"
 _OF_FILES = (
     *("edges", "features", "labels", "splits", "directed", "num_nodes", "edge_ids"),
     *("feature_dtype", "src", "dst", "weight", "timestamp", "header", "delimiter", "edge_attrs"),
-    *("id_column", "ids", "coalesce", "drop_self_loops", "reverse"),
+    *("id_column", "ids", "coalesce", "drop_self_loops", "reverse", "weight_attrs", "time_attrs"),
 )
 
 
@@ -91,20 +93,40 @@ def _add_build_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--drop-self-loops", "leave self-loops out")
     add("--reverse", "exchange source and target")
+    add_reading_options(parser)
+    add_sampling_options(parser)
+    add_order_options(parser, order="hot", neighbors="in")
+    parser.set_defaults(unset={name: parser.get_default(name) for name in _OF_FILES})
+
+
+def add_reading_options(parser: argparse.ArgumentParser) -> None:
+    """Adds what says how a table of edges is read."""
     group = parser.add_argument_group("reading the edges", "columns by name, or position from 0")
     add = partial(add_option, group)
     add("--src COL", "column of the sources")
     add("--dst COL", "column of the targets")
     add("--weight COL", "'none' for no weights", type=as_column_or_none)
     add("--timestamp COL", "'none' for no times", type=as_column_or_none)
-    text = "column to store as an attribute of the edges, by name; may be repeated"
-    add("--edge-attr COL", text, dest="edge_attrs", action="append", type=str)
+    text = "column to store as an attribute of the edges, by name; may be repeated; 'none' for none"
+    add("--edge-attr COL", text, dest="edge_attrs", action=Names, type=str)
+    add_text_options(group)
+
+
+def add_text_options(group: OptionGroup) -> None:
+    """Adds what says how a file of text is read."""
+    add = partial(add_option, group)
     text = "whether the first line is a header; auto looks"
     add("--header", text, action=Switch, default="auto")
     text = "or tab, comma, semicolon, space"
     add("--delimiter CHAR", text, type=lambda mark: _DELIMITERS.get(mark, mark), default="auto")
-    add_order_options(parser, order="hot", neighbors="in")
-    parser.set_defaults(unset={name: parser.get_default(name) for name in _OF_FILES})
+
+
+def add_sampling_options(parser: argparse.ArgumentParser) -> None:
+    """Adds what says by which attributes neighbours are sampled."""
+    for name, usual in (("weight", "edge_weight, weight"), ("time", "edge_time, timestamp, time")):
+        text = f"attribute that holds {name}s to sample by (default: {usual}); 'none' for none; "
+        text += "may be repeated"
+        add_option(parser, f"--{name}-attr NAME", text, dest=f"{name}_attrs", action=Names)
 
 
 def _build(args: argparse.Namespace) -> None:
@@ -133,9 +155,10 @@ def _build(args: argparse.Namespace) -> None:
             raise ValueError(f"with --from, the file says what these are: {', '.join(changed)}")
         options = read_description(args.description)
     order = order_options(args)
+    options["asks_direction"] = True
     wanted = checked_options(BuildOptions(**options, neighbors=args.neighbors, **order))
     notes = write_dataset(args.dir, wanted)
-    print_built(args, args.dir, notes.lines())
+    print_built(args, args.dir, [*notes.lines(), *notes.advice])
 
 
 def edges_of(files: Sequence[str]) -> str | list[str]:
@@ -279,6 +302,7 @@ def _add_import_options(parser: argparse.ArgumentParser) -> None:
         default=None,
     )
     add_storage_options(parser)
+    add_sampling_options(parser)
     add_order_options(parser, order="hot", neighbors="in")
 
 
@@ -288,6 +312,7 @@ def _import(args: argparse.Namespace) -> None:
     graphzero import ogb dataset/ogbn_arxiv data/
     graphzero import ogb dataset/ogbn_papers100M data/ --feature-dtype float16
     graphzero import ogb my_graph/ data/ --name ogbn-mine --undirected
+    graphzero import ogb dataset/ogbl_collab data/ --weight-attr none
     """
     from graphzero.api import checked_options  # pyarrow takes long to import
     from graphzero.ingest.build import write_dataset
@@ -296,6 +321,7 @@ def _import(args: argparse.Namespace) -> None:
 
     options = find_ogb(args.dir, name=args.name, directed=args.directed, split_type=args.split_type)
     options |= {"feature_dtype": args.feature_dtype, "edge_ids": args.edge_ids}
+    options |= {"weight_attrs": args.weight_attrs, "time_attrs": args.time_attrs}
     options |= {"neighbors": args.neighbors, **order_options(args)}
     notes = write_dataset(args.out, checked_options(BuildOptions(**options)))
     print_built(args, args.out, notes.lines())

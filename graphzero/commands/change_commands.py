@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphzero.commands.build_commands import (
+    add_reading_options,
+    add_text_options,
     as_column_or_none,
     as_pair,
     edges_of,
@@ -24,6 +29,11 @@ from graphzero.commands.parsing import (
     shows_progress,
 )
 
+if TYPE_CHECKING:
+    from graphzero.ingest.options import Source
+
+_ID_COLUMN = "node ids in tables, by name or position; 'none' if they are in the order of the nodes"
+
 
 def _add_append_options(parser: argparse.ArgumentParser) -> None:
     add = partial(add_option, parser)
@@ -34,22 +44,33 @@ def _add_append_options(parser: argparse.ArgumentParser) -> None:
     add("--node NAME=FILE", "the rows of new nodes; may be repeated", **options)
     text = "a .toml or .json file with 'edges' and 'nodes', as of graphzero build"
     add("--from FILE", text, dest="description")
+    add("--id-column COL", _ID_COLUMN, type=as_column_or_none)
     add("--remove-edges FILE", ".npy file of positions in the edge list, or a mask of it")
     add("--memory-limit SIZE", "memory to use", default="2GB")
+    add_reading_options(parser)
 
 
 def _append(args: argparse.Namespace) -> None:
     """Add edges and nodes to a dataset, or remove edges, without a build.
 
     graphzero append data/ --edges new_edges.csv
+    graphzero append data/ --edges new.csv --src person --dst friend --edge-attr amount
     graphzero append data/ --edges new_edges.npy --node x=new_x.npy --node y=new_y.npy
     graphzero append data/ --from more.toml
     graphzero append data/ --remove-edges positions.npy
     """
     from graphzero.api import append  # pyarrow takes long to import
+    from graphzero.ingest.options import Source
 
-    edges = None if args.edges is None else edges_of(args.edges)
-    nodes = args.nodes or None
+    reading = _reading(args)
+    edges: Any = None
+    if args.edges is not None:
+        edges = replace(reading, value=edges_of(args.edges))
+    elif reading.options():
+        raise ValueError("--src, --header and the like are for the table that --edges names")
+    nodes: Any = _as_sources(args.nodes, Source("", id_column=args.id_column)) or None
+    if args.id_column is not None and nodes is None:
+        raise ValueError("--id-column is for the tables that --node names")
     if args.description is not None:
         if args.edges is not None or args.nodes:
             raise ValueError("with --from, the file says what is new: leave --edges and --node out")
@@ -68,6 +89,24 @@ def _append(args: argparse.Namespace) -> None:
     print_built(args, args.dir)
 
 
+def _reading(args: argparse.Namespace) -> Source:
+    """The options that say how a table is read, but for ids, as a source without a value."""
+    from graphzero.ingest.options import Source  # pyarrow takes long to import
+
+    args.value = ""
+    return replace(options_as(Source, args) or Source(""), id_column=None)
+
+
+def _as_sources(files: Mapping[str, str], reading: Source) -> dict[str, Any]:
+    """Files by name; tables are read by the options of a source."""
+    from graphzero.ingest.sources.tables import is_table
+
+    return {
+        name: replace(reading, value=file) if is_table(file) else file
+        for name, file in files.items()
+    }
+
+
 def _add_set_options(parser: argparse.ArgumentParser) -> None:
     add = partial(add_option, parser)
     add("dir", "folder of the dataset")
@@ -82,15 +121,19 @@ def _add_set_options(parser: argparse.ArgumentParser) -> None:
     add("--drop-attribute NAME", "may be repeated", dest="drop_attributes", **several)
     add("--drop-split NAME", "may be repeated", dest="drop_splits", **several)
     add("--dtype DTYPE", "to store attributes in, such as float16 (default: as of graphzero build)")
-    text = "node ids in tables, by name or position; 'none' if they are in the order of the nodes"
-    add("--id-column COL", text, type=as_column_or_none)
     add("--memory-limit SIZE", "memory to use", default="2GB")
+    group = parser.add_argument_group("reading tables")
+    add_option(group, "--id-column COL", _ID_COLUMN, type=as_column_or_none)
+    text = "columns of values; one is a number for each, several are a row (default: all others)"
+    add_option(group, "--columns NAME,NAME", text)
+    add_text_options(group)
 
 
 def _set(args: argparse.Namespace) -> None:
     """Set and drop attributes and splits of a dataset, without a build.
 
     graphzero set data/ --attribute year=years.npy --split train=train.npy
+    graphzero set data/ --attribute year=papers.csv --id-column key --columns year
     graphzero set data/ --attribute x=embeddings.gd --drop-attribute year
     graphzero set data/ --of edge --attribute kind=kinds.npy
     graphzero set data/ --of author__writes__paper --attribute position=positions.npy
@@ -98,6 +141,11 @@ def _set(args: argparse.Namespace) -> None:
     from graphzero.api import change  # pyarrow takes long to import
     from graphzero.ingest.changes import Changes
 
+    if args.columns is not None and len(args.columns) == 1:
+        (args.columns,) = args.columns  # a number for each, and no row
+    reading = _reading(args)
+    args.attributes = _as_sources(args.attributes, reading)
+    args.splits = _as_sources(args.splits, reading)
     changes = options_as(Changes, args) or Changes()
     if not (args.attributes or args.splits or args.drop_attributes or args.drop_splits):
         raise ValueError("nothing to set or drop: see graphzero set --help")

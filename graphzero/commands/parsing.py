@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import re
+import shlex
 import signal
 import sys
 import textwrap
 import threading
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
@@ -92,6 +94,17 @@ class NamedValues(argparse.Action):
         setattr(args, self.dest, {**pairs, name: value})
 
 
+class Names(argparse.Action):
+    """Collects the values of a repeated option; "none" stands for an empty list."""
+
+    def __call__(self, parser: object, args: Namespace, value: Any, option: object = "") -> None:
+        """Adds a name to those that stand before it."""
+        names = getattr(args, self.dest)
+        if names is not None and "none" in (value, *(names or ["none"])):
+            raise argparse.ArgumentError(self, "'none' is given beside names: leave it or them out")
+        setattr(args, self.dest, [] if value == "none" else [*(names or []), value])
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that takes an option once, unless its action collects values."""
 
@@ -101,8 +114,11 @@ class Parser(argparse.ArgumentParser):
             self.register("action", name, _Single)
 
     def error(self, message: str) -> NoReturn:
-        """Ends the program with exit code 2."""
-        super().error(printable(message))
+        """Ends the program with exit code 2, after one line of usage."""
+        positional = [action for action in self._actions if not action.option_strings]
+        words = " ".join(str(action.metavar or action.dest) for action in positional)
+        usage = f"usage: {self.prog} [options] {words} ('{self.prog} --help' has all options)"
+        self.exit(2, f"{usage}\n{self.prog}: error: {printable(message)}\n")
 
 
 def add_flags(parser: argparse.ArgumentParser, default: bool | str = False) -> None:
@@ -136,6 +152,61 @@ def add_command(commands: argparse._SubParsersAction[Parser], command: Command) 
     add_flags(parser, default=argparse.SUPPRESS)
     parser.set_defaults(run=command.run)
     command.add_options(parser)
+    parser.set_defaults(option_actions=[a for a in parser._actions if a.option_strings])
+
+
+# Of a message: a call, whose arguments are not those of the command, or an argument of Python.
+_ARGUMENT = re.compile(
+    r"[\w.]+\([^()]*\)|(?<![\w.'/-])(\w+)=('[^']*'|\[(?:'[^']*'(?:, )?)*\]|\w+)?(?![\w./({['\"])"
+)
+_EXAMPLE = re.compile(r", as in gz\.Source\([^()]*\)")
+_SOURCE = re.compile(r"(?:(\w+)=)?gz\.Source\(\.\.\., (\w+)=(.*?)\)")
+
+
+def with_options(message: str, args: Namespace) -> str:
+    """A message that names arguments of Python, with the options of the command instead.
+
+    With ``--from``, arguments are entries of the file.
+    """
+    if getattr(args, "description", None) is not None:
+        return message
+    actions: list[argparse.Action] = args.option_actions
+    names = {action.dest for action in actions}
+
+    def option(match: re.Match[str]) -> str:
+        alike = [action for action in actions if action.dest == match[1]]
+        return _as_option(alike, match[2]) if alike else match[0]
+
+    def source(match: re.Match[str]) -> str:
+        what, name, value = match.groups()
+        if name in names:
+            return f"{name}={'' if '...' in value else value}"
+        return f"{what or 'NAME'} = {{path = ..., {name} = {value}}} in a file for --from"
+
+    return _ARGUMENT.sub(option, _SOURCE.sub(source, _EXAMPLE.sub("", message)))
+
+
+def _as_option(actions: Sequence[argparse.Action], value: str | None) -> str:
+    """An option as a command line has it, with a value that is written in Python.
+
+    Parameters
+    ----------
+    actions : sequence of argparse.Action
+        Those that set what the value is of.
+    value : str or None
+    """
+    for action in actions:
+        if action.nargs == 0 and (isinstance(action, Switch) or value in (None, str(action.const))):
+            return action.option_strings[-1 if value == "False" else 0]
+    name = actions[0].option_strings[0]
+    if actions[0].nargs == 0:
+        return f"no {name}"
+    if value in (None, "True"):
+        return name
+    words = re.findall("'([^']*)'", value) or ["none" if value in ("False", "[]") else value]
+    if actions[0].metavar == "NAME,NAME":
+        words = [",".join(words)]
+    return " ".join(f"{name} {shlex.quote(word)}" for word in words)
 
 
 def add_option(to: OptionGroup, words: str, help: str, **options: Any) -> None:
@@ -243,10 +314,19 @@ def options_as(kind: type[_Options], args: Namespace) -> _Options | None:
 
 
 def order_options(args: Namespace) -> dict[str, Any]:
-    """The values of the options of `add_order_options`, but ``neighbors``."""
+    """The values of the options of `add_order_options`, but ``neighbors``.
+
+    Raises
+    ------
+    ValueError
+        If it says how to presample for another order.
+    """
+    presample = options_as(Presample, args)
+    if presample is not None and args.order != "presample":
+        raise ValueError("--fanouts, --epochs and the like are for --order presample")
     return {
         "order": args.order,
-        "presample": options_as(Presample, args),
+        "presample": presample,
         "memory_limit": args.memory_limit,
         "progress": shows_progress(args),
     }

@@ -53,7 +53,7 @@ def _add_tune_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--budget SECONDS",
         "trials are as long as all of them together allow in this time, a quarter of a second to a "
-        "minute",
+        "minute; if it is too short for all settings, the slower ones have one trial or none",
         default=300.0,
     )
     add("--trials N", "trials of each setting, at least 3", default=3)

@@ -1,6 +1,8 @@
 # Edge lists of a build: keys, their sort, and the lists that they become.
 
 cdef extern from "graphzero/edge_keys.h" nogil:
+    int64_t gz_count_mutual(const int64_t *indptr, const uint32_t *indices, int64_t num_nodes,
+                            int64_t begin, int64_t end, int64_t *places)
     int64_t gz_entry_places(const gz_ids *indptr, uint64_t num_nodes, const gz_ids *indices,
                             uint64_t width, const uint32_t *owners, const uint32_t *neighbors,
                             int64_t begin, int64_t end, int64_t *places)
@@ -131,15 +133,30 @@ def sort_keys(uint64_t[::1] keys, order, int num_threads):
         gz_copy_keys(&spare[0], spare_order, begins[i], begins[i + 1], &keys[0], with_order)
 
 
-def key_neighbors(const uint64_t[::1] keys):
-    """The lower halves of keys, (n,) uint32."""
-    cdef int64_t count = keys.shape[0]
+def key_neighbors(const uint64_t[::1] keys, uint64_t before, bint is_mirrored):
+    """The lower halves of sorted keys, (n,) uint32, and how many edges repeat the one before.
+
+    `before` is the key before the first. Of mirrored edges, one of the two directions is counted;
+    self-loops never are.
+    """
+    cdef int64_t count = keys.shape[0], repeats = 0
     neighbors = np.empty(count, np.uint32)
     cdef uint32_t[::1] view = neighbors
     if count:
         with nogil:
-            gz_key_neighbors(&keys[0], 0, count, &view[0])
-    return neighbors
+            repeats = gz_key_neighbors(&keys[0], 0, count, before, is_mirrored, &view[0])
+    return neighbors, repeats
+
+
+def count_mutual(const uint64_t[::1] keys, int64_t num_nodes):
+    """How many pairs of nodes have an edge in either direction, among sorted keys, at least one."""
+    cdef int64_t mutual
+    cdef const int64_t[::1] starts = list_starts(keys, 0, 0, num_nodes + 1)
+    cdef const uint32_t[::1] neighbors = key_neighbors(keys, 0, False)[0]
+    cdef int64_t[::1] places = np.array(starts)
+    with nogil:
+        mutual = gz_count_mutual(&starts[0], &neighbors[0], num_nodes, 0, num_nodes, &places[0])
+    return mutual
 
 
 def list_starts(const uint64_t[::1] keys, int64_t base, int64_t first, int64_t last):

@@ -357,6 +357,11 @@ class Dataset(ClosedAtExit):
         return self._only_nodes().num_classes
 
     @property
+    def classes(self) -> dict[str, list[str]]:
+        """The names of classes, by attribute of the nodes: ``classes["y"][2]`` is that of 2."""
+        return self._only_nodes().classes
+
+    @property
     def edge_attributes(self) -> dict[str, FeatureStore]:
         """All rows of the edges, by name."""
         return self._only_edges().attributes
@@ -631,6 +636,7 @@ def _node_store(files: _Files, name: str, table: NodeTable, graph: Graph | None)
         files.open_all(FeatureStore, table.attributes),
         splits=Splits(files.open_all(SplitRows, table.splits)),
         num_classes=table.num_classes,
+        classes=table.classes,
         order=graph if table.ids is None else files.open(StoredIds, table.ids),
         id_table=None if table.id_map is None else files.open(IdTable, table.id_map),
     )

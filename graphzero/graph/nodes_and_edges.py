@@ -157,6 +157,8 @@ class NodeStore(_AttributeFiles):
     splits : Splits
     num_classes : int or None
         Largest label + 1, where "y" has integers.
+    classes : dict of str to list of str
+        Of attributes that were texts: the name of each class.
     """
 
     LOOKUP_BYTES = 2 * 8
@@ -171,10 +173,12 @@ class NodeStore(_AttributeFiles):
         num_classes: int | None = None,
         order: Graph | StoredIds | None = None,
         id_table: IdTable | None = None,
+        classes: Mapping[str, list[str]] | None = None,
     ) -> None:
         self.node_type = node_type
         self.num_nodes = num_nodes
         self.num_classes = num_classes
+        self.classes = dict(classes or {})
         self._order = order
         self._id_table = id_table
         self._id_files: dict[str, FeatureStore | IdTable] = {}

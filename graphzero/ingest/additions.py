@@ -95,6 +95,16 @@ def _as_stored(rows: Rows, stored: Rows) -> Rows:
     return rows.converted(stored.dtype)
 
 
+def _follow_classes(name: str, rows: Rows, stored: list[str] | None) -> None:
+    """Has new classes stand behind the stored ones; refuses numbers beside names."""
+    if (stored is None) != (rows.classes is None):
+        kinds = ("numbers", "the names of classes")
+        has, given = kinds if stored is None else kinds[::-1]
+        raise ValueError(f"{rows.name}: {name!r} was built from {has}, and these are {given}")
+    if stored is not None and rows.classes is not None:
+        rows.classes.follow(stored)
+
+
 def _require_alike(source: EdgeTypeInput, sampled_by: SampledBy) -> None:
     """Refuses weights and times that the stored edges lack, and the other way round."""
     edges = source.edges
@@ -209,9 +219,13 @@ class Additions:
             path = table.attributes[attribute].resolve(self.writer.folder)
             stored = dataset_files.open_stored_array(path, table.num_nodes)
             # A table's features become float32, where nothing else is stored.
-            dtype = stored.dtype if attribute == "x" else None
+            has_decimals = attribute == "x" or stored.dtype.kind == "f"
+            dtype = stored.dtype if has_decimals else None
             reading = NodeReading(ids=self._ids.get(name))
             opened = graph_input.open_node_attribute(value, attribute, dtype, reading)
+            if is_mapped:
+                graph_input.require_ids(attribute, opened)
+            _follow_classes(attribute, opened, (table.classes or {}).get(attribute))
             rows[attribute] = _as_stored(opened, stored)
             if not is_mapped:
                 counts.add(opened.count() - (0 if opened.in_order else table.num_nodes))
@@ -322,7 +336,7 @@ class Additions:
                         self.id_maps[name] = entry
             finally:
                 temporary.discard()
-        graph = graph_input.with_nodes(graph, self._ids)
+        graph = graph_input.with_nodes(graph, self._ids, self.writer.folder)
         for name, new in nodes.items():
             new.rows, new.count = graph.nodes[name].attributes, len(self._ids[name].table)
             if new.rows and new.count == new.num_stored:

@@ -19,7 +19,7 @@ from graphzero.ingest.graph_input import naming
 from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.options import Progress, WriteOptions, by_type
 from graphzero.ingest.row_files import write_blocks
-from graphzero.ingest.rows import Rows, count_classes
+from graphzero.ingest.rows import Rows, classes_of, count_classes
 from graphzero.ingest.sort import Array
 from graphzero.ingest.writer import DatasetWriter, changing_dataset, read_node_times
 from graphzero.store.format import Header, id_dtype, read_header, sealed_file
@@ -135,6 +135,7 @@ class _Append:
         num_classes = table.num_classes
         if "y" in new:
             num_classes = max(num_classes or 0, count_classes(new["y"]) or 0) or None
+        classes = {**(table.classes or {}), **classes_of(new)}
         visits = table.visits
         if visits is not None:
             zeros = np.zeros((added, 1), np.uint32)
@@ -148,6 +149,7 @@ class _Append:
             num_nodes=order.num_nodes,
             attributes=attributes,
             num_classes=num_classes,
+            classes=classes or None,
             visits=visits,
             ids=self.writer.node_ids(name, order),
             id_map=self.added.id_maps.get(name, table.id_map),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphzero.ingest import dataset_files, graph_input
+from graphzero.ingest.closing import Closing
 from graphzero.ingest.edges import EdgeList, IdBound, read_edges
 from graphzero.ingest.graph_input import GraphInput, naming
 from graphzero.ingest.id_map import collect_ids
@@ -18,7 +19,7 @@ from graphzero.ingest.link_split import Bounds, hold_out, time_bounds, write_lin
 from graphzero.ingest.lists import ends_of
 from graphzero.ingest.merge import Prepared, prepare_edges, prepare_held_out
 from graphzero.ingest.options import BuildNotes, BuildOptions, Presampler, Progress, WriteOptions
-from graphzero.ingest.rows import Rows, count_classes
+from graphzero.ingest.rows import Rows, classes_of, count_classes
 from graphzero.ingest.sort import spooling_near
 from graphzero.ingest.sources.tables import noting_inputs
 from graphzero.ingest.writer import (
@@ -59,7 +60,7 @@ def _map_ids(writer: DatasetWriter, graph: GraphInput) -> tuple[GraphInput, dict
         for name in dict.fromkeys((edge_type[0], edge_type[2])):
             note = graph.ids[name].table.described()
             options.notes.add(edge_type, f"{name}: {note}" if name else note)
-    return graph_input.with_nodes(graph, graph.ids), entries
+    return graph_input.with_nodes(graph, graph.ids, writer.folder), entries
 
 
 def _read_lists(
@@ -103,7 +104,8 @@ def _write_nodes(
             splits = writer.splits(name, nodes.splits, counts[name])
             labels = nodes.attributes.get("y")
             num_classes = None if labels is None else count_classes(labels)
-        tables[name] = NodeTable(counts[name], splits=splits, num_classes=num_classes)
+        classes = classes_of(nodes.attributes) or None
+        tables[name] = NodeTable(counts[name], {}, splits, num_classes, classes=classes)
     return tables
 
 
@@ -165,13 +167,17 @@ def _write_new(writer: DatasetWriter, graph: GraphInput, wanted: BuildOptions) -
         directed=wanted.directed,
         extras=_write_extras(writer, wanted.extras),
     )
-    return OrderedContent(
+    num_loops = {edge_type: edges.num_loops for edge_type, edges in lists.items()}
+    manifest = OrderedContent(
         writer,
         manifest,
         lists=lists,
         node_rows={name: opened.attributes for name, opened in graph.nodes.items()},
         edge_rows={edge_type: prepared.attributes for edge_type, prepared in read.items()},
     ).write()
+    notes = writer.options.notes
+    Closing(writer.folder, manifest, num_loops, notes, wanted.asks_direction).describe()
+    return manifest
 
 
 def write_dataset(path: str | os.PathLike[str], wanted: BuildOptions) -> BuildNotes:

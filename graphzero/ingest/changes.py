@@ -18,7 +18,7 @@ from graphzero.ingest.id_map import NodeIds, split_nodes
 from graphzero.ingest.lists import NodeOrder, ends_of
 from graphzero.ingest.merge import MergedEdges
 from graphzero.ingest.options import AttributeOf, Progress, WriteOptions, check_attribute_name
-from graphzero.ingest.row_files import rows_layout
+from graphzero.ingest.row_files import fill_of, rows_layout
 from graphzero.ingest.rows import NodeReading, Rows, count_classes, open_attribute
 from graphzero.ingest.sort import temp_array
 from graphzero.ingest.writer import DatasetWriter, changing_dataset
@@ -208,17 +208,22 @@ class _Change:
         attributes = _without(table.attributes, changes.drop_attributes, "attribute")
         splits = _without(table.splits, changes.drop_splits, "split")
         num_classes = table.num_classes if "y" in attributes else None
+        classes = {k: v for k, v in (table.classes or {}).items() if k in attributes}
         ids = dataset_files.stored_ids(writer.folder, table)
         order = dataset_files.stored_orders(writer.folder, self.earlier)[key]
         for name, value in changes.attributes.items():
             self._check_name(name, "node")
             rows = self._open_nodes(name, value, order, ids, has_labels="y" in attributes)
+            earlier = classes.pop(name, [])
+            if rows.classes is not None:
+                rows.classes.follow(earlier)
+                classes[name] = rows.classes.names
             if name == "y":
                 num_classes = count_classes(rows)
             has_rank = order.node_rank is not None
             self._require_space(rows, rows_layout(rows, table.num_nodes, with_rank=has_rank))
             attributes[name] = writer.node_rows(
-                writer.layout.node_rows(key, name), rows, order, fill_missing=name == "x"
+                writer.layout.node_rows(key, name), rows, order, fill=fill_of(name, rows)
             )
         if {"x", "y"} & changes.attributes.keys():
             dataset_files.refuse_labels(writer.folder, attributes, table.num_nodes)
@@ -227,7 +232,13 @@ class _Change:
             graph_input.check_split_name(name)
             new_splits[name] = value if ids is None else split_nodes(value, ids, name)
         splits |= writer.splits(key, new_splits, table.num_nodes)
-        return replace(table, attributes=attributes, splits=splits, num_classes=num_classes)
+        return replace(
+            table,
+            attributes=attributes,
+            splits=splits,
+            num_classes=num_classes,
+            classes=classes or None,
+        )
 
     def _open_nodes(
         self, name: str, value: Any, order: NodeOrder, ids: NodeIds | None, *, has_labels: bool
@@ -239,6 +250,8 @@ class _Change:
             return rows if dtype is None else rows.converted(dtype)
         reading = NodeReading(self.changes.id_column, ids, has_labels and name == "x")
         rows = graph_input.open_node_attribute(value, name, self.changes.dtype, reading)
+        if ids is not None:
+            graph_input.require_ids(name, rows)
         if rows.in_order and rows.count() != order.num_nodes:
             raise ValueError(
                 f"{rows.name} has {rows.count()} rows for {order.num_nodes} nodes: every node "

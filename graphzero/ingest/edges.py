@@ -32,6 +32,7 @@ from graphzero.ingest.sources.arrays import (
     open_id_array,
 )
 from graphzero.ingest.sources.arrow_table import open_chunks
+from graphzero.ingest.sources.codes import codes_of
 from graphzero.ingest.sources.columns import (
     IDS,
     TIMES,
@@ -158,7 +159,10 @@ def _summary(
     names = table.names
     used = [*(column.index for column in read.values()), *attributes.values()]
     rest = [index for index in range(table.width) if index not in used]
-    shown = [f"{role}={_name_or_position(names, column.index)}" for role, column in read.items()]
+    shown = []
+    for role, of_role in read.items():
+        dates = "" if of_role.codes is None else " (dates as seconds since 1970, UTC)"
+        shown.append(f"{role}={_name_or_position(names, of_role.index)}{dates}")
     if attributes:
         shown.append(f"edge_attrs={','.join(attributes)}")
     clauses = [f"read {', '.join(shown)}"]
@@ -285,7 +289,9 @@ def edges_of_table(
         elif (at := _find_optional(table, option, role, names_of_role, used)) is not None:
             used.append(at)
             hint = f"; {role}=False ignores the column, and edge_attrs= stores it as it is"
-            optional[role] = Column(at, role, dtype, hint=hint)
+            optional[role] = column = Column(at, role, dtype, hint=hint)
+            if role == _TIME:
+                optional[role] = replace(column, codes=codes_of(table, column, texts=False))
     twice = [index for index in used if used.count(index) > 1]
     if twice:
         raise ValueError(

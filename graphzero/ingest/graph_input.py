@@ -10,18 +10,21 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from graphzero.errors import FormatError, warn_user
 from graphzero.ingest.edges import EdgeColumns, EdgeInput, EdgeList, IdBound, open_edges
-from graphzero.ingest.id_map import IdColumns, NodeIds, split_nodes
+from graphzero.ingest.id_map import IdColumns, NodeIds, nodes_in_order, split_nodes
 from graphzero.ingest.link_split import LinkSplit, link_splits
 from graphzero.ingest.lists import ends_of
 from graphzero.ingest.merge import Merging, check_attributes, merge_options
 from graphzero.ingest.options import BuildOptions, Source, by_type, check_attribute_name
-from graphzero.ingest.rows import NodeReading, Rows, open_attribute
+from graphzero.ingest.rows import NodeReading, Rows, open_attribute, rows_of_array
 from graphzero.ingest.sources.columns import (
     MAX_NODES,
+    Array,
+    ArrayTable,
     DType,
     checked_count,
     is_scipy,
@@ -52,11 +55,15 @@ NODES_PER_REFERENCE = 16
 
 @dataclass(frozen=True)
 class NodeInput:
-    """The nodes of one type."""
+    """The nodes of one type.
+
+    With mapped ids, `named_by` has the ids of those attributes whose rows have none.
+    """
 
     attributes: dict[str, Rows]
     splits: Values
     num_nodes: int | None
+    named_by: Rows | None = None
 
 
 @dataclass(frozen=True)
@@ -263,7 +270,31 @@ def _open_nodes(
         )
     if "x" in attributes and "y" in attributes:
         _check_labels(content, attributes["x"], attributes["y"])
-    return NodeInput(attributes, splits, None if count is None else checked_count(count))
+    named_by = None if ids is None else _only_table(content, attributes)
+    for attribute, rows in attributes.items():
+        if ids is not None and not (named_by and isinstance(rows.table, ArrayTable)):
+            require_ids(attribute, rows)
+    count = None if count is None else checked_count(count)
+    return NodeInput(attributes, splits, count, named_by)
+
+
+def _only_table(content: Mapping[str, Any], attributes: Mapping[str, Rows]) -> Rows | None:
+    """The rows of the only table of nodes with ids, if there is one."""
+    with_ids = {name: rows for name, rows in attributes.items() if not rows.in_order}
+    values = (getattr(content[name], "value", content[name]) for name in with_ids)
+    tables = {str(value) if isinstance(value, str | os.PathLike) else id(value) for value in values}
+    return next(iter(with_ids.values())) if len(tables) == 1 else None
+
+
+def require_ids(attribute: str, rows: Rows) -> None:
+    """Refuses rows without node ids, where ids are mapped."""
+    if rows.in_order:
+        raise ValueError(
+            f"{rows.name}: its rows have no node ids, and with ids='map' nodes are numbered by "
+            f"their sorted ids. Give attribute {attribute!r} as a table with a column of node "
+            f"ids, such as a CSV or Parquet file, or as an array beside one such table, in its "
+            f"order; or number the nodes yourself, and build with ids='dense'"
+        )
 
 
 def _check_labels(content: Mapping[str, Any], features: Rows, labels: Rows) -> None:
@@ -283,17 +314,9 @@ def _check_labels(content: Mapping[str, Any], features: Rows, labels: Rows) -> N
 def open_node_attribute(
     value: Any, attribute: str, dtype: DType | None, reading: NodeReading, label: str = ""
 ) -> Rows:
-    """A named attribute of nodes, whose rows have ids where they are mapped."""
+    """A named attribute of nodes."""
     check_attribute_name(attribute, "node")
-    rows = open_attribute(value, attribute, dtype, of="node", label=label, reading=reading)
-    if reading.ids is not None and rows.in_order:
-        raise ValueError(
-            f"{rows.name}: its rows have no node ids, and with ids='map' nodes are numbered by "
-            f"their sorted ids. Give attribute {attribute!r} as a table with a column of node "
-            f"ids, such as a CSV or Parquet file; or number the nodes yourself, and build with "
-            f"ids='dense'"
-        )
-    return rows
+    return open_attribute(value, attribute, dtype, of="node", label=label, reading=reading)
 
 
 def open_typed_edges(
@@ -519,16 +542,37 @@ def id_sources(graph: GraphInput) -> list[IdColumns]:
     return sources
 
 
-def with_nodes(graph: GraphInput, ids: Mapping[str, NodeIds]) -> GraphInput:
-    """The input with numbers of nodes, and nodes in splits, once the tables of ids are written."""
+def with_nodes(graph: GraphInput, ids: Mapping[str, NodeIds], folder: Path) -> GraphInput:
+    """The input with numbers of nodes, and nodes in splits, once the tables of ids are written.
+
+    `folder` is for the nodes of a table, where arrays and masks are in its order.
+    """
     nodes = {}
     for name, of_type in graph.nodes.items():
+        attributes, order, named_by = dict(of_type.attributes), None, of_type.named_by
+        if named_by is not None:
+            order = nodes_in_order(named_by, folder)
+            for attribute, rows in attributes.items():
+                if rows.in_order:
+                    attributes[attribute] = _with_ids(rows, order, named_by)
         splits = {
-            split: split_nodes(value, ids[name], split) for split, value in of_type.splits.items()
+            split: split_nodes(value, ids[name], split, order)
+            for split, value in of_type.splits.items()
         }
-        count = ids[name].num_nodes or None
-        nodes[name] = NodeInput(of_type.attributes, splits, count)
+        nodes[name] = NodeInput(attributes, splits, ids[name].num_nodes or None)
     return GraphInput(nodes, graph.edges, graph.ids)
+
+
+def _with_ids(rows: Rows, order: Array, named_by: Rows) -> Rows:
+    """Rows of an array that are in the order of a table of nodes."""
+    if rows.count() != len(order):
+        raise ValueError(
+            f"{rows.name} has {rows.count()} rows, and {named_by.name}, in whose order they are, "
+            f"has {len(order)}: each needs one"
+        )
+    (column,) = rows.columns
+    array = rows.table.columns[column.index]  # type: ignore[attr-defined]
+    return rows_of_array(rows.name, array, order).converted(rows.dtype)
 
 
 # Numbers of nodes

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from graphzero.ingest.options import FOR_VALUES, WriteOptions, as_source
-from graphzero.ingest.rows import split_column
-from graphzero.ingest.sort import TempFile, close_with_build
+from graphzero.ingest.rows import Rows, split_column
+from graphzero.ingest.sort import TempColumn, TempFile, close_with_build
 from graphzero.ingest.sources.arrays import known_names, open_id_array
 from graphzero.ingest.sources.columns import (
     MAX_MAPPED_RECORDS,
@@ -25,6 +25,7 @@ from graphzero.ingest.sources.columns import (
     Column,
     Table,
     id_column,
+    without_index,
 )
 from graphzero.ingest.sources.tables import is_table, open_table
 from graphzero.ingest.sources.text_table import HeaderRule
@@ -38,6 +39,7 @@ IdColumns = tuple[Table, Sequence[tuple[Column, str]]]
 MOST_TEXT_BYTES = 4096
 _RECORD_BYTES = 160  # that translation needs for each id, besides the text
 _LEAST_BLOCK = 16
+_ORDER_MEMORY = 1 << 26
 _SORT_FACTOR = 4  # bytes of scratch for each byte that is sorted
 _INTEGER = "^(0|-?[1-9][0-9]{0,19})$"
 _SIGN = np.uint64(1 << 63)
@@ -381,12 +383,31 @@ class NodeIds:
         return nodes
 
 
-def split_nodes(value: Any, ids: NodeIds, name: str) -> Iterator[Array]:
-    """The nodes of a split that the user gave by ids, in pieces: a split as it can be written."""
-    split, source = f"split {name!r}", as_source(value)
+def nodes_in_order(rows: Rows, folder: Path) -> Array:
+    """The nodes of a table with ids, by its records; in a file of the folder if they are many."""
+    nodes = TempColumn(folder, np.int64, _ORDER_MEMORY)
+    for (ids,) in rows.table.chunks(rows.columns[:1], MAX_MAPPED_RECORDS):
+        nodes.append(ids)
+    return nodes.array()
+
+
+def split_nodes(value: Any, ids: NodeIds, name: str, order: Array | None = None) -> Iterator[Array]:
+    """The nodes of a split that the user gave by ids, in pieces: a split as it can be written.
+
+    With `order`, the nodes of a table, a mask may be in the order of its records.
+    """
+    split, source = f"split {name!r}", as_source(without_index(value))
     # A list of str has ids, not files.
     are_texts = isinstance(value, list | tuple) and all(isinstance(node, str) for node in value)
     with_columns = is_table(source.value) and not are_texts
+    if order is not None and _is_mask(source.value):
+        mask = np.asarray(source.value)
+        if mask.shape != order.shape:
+            raise ValueError(
+                f"{split} is a mask of shape {mask.shape} for a table of {len(order)} nodes"
+            )
+        yield order[mask]
+        return
     source.check_options(FOR_VALUES, split, is_table=with_columns)
     if with_columns:
         table = open_table(source, HeaderRule(text_ids=True))
@@ -396,7 +417,8 @@ def split_nodes(value: Any, ids: NodeIds, name: str) -> Iterator[Array]:
         if array.ndim != 1 or array.dtype == np.bool_:
             raise ValueError(
                 f"{split} must be a list: with ids='map' nodes are numbered by their sorted ids, "
-                f"which no mask or matrix can follow; give the ids of its nodes"
+                f"which no mask or matrix can follow, but in the order of the only table of nodes; "
+                f"give the ids of its nodes"
             )
         table, at = ArrayTable(split, [array], of="position"), 0
     column, record = id_column(at, "node id").raw(), 0
@@ -404,6 +426,13 @@ def split_nodes(value: Any, ids: NodeIds, name: str) -> Iterator[Array]:
     for (values,) in table.chunks([column], MAX_MAPPED_RECORDS):
         yield ids.find(values, column, table, record)
         record += len(values)
+
+
+def _is_mask(value: Any) -> bool:
+    """Whether a value in memory is a mask: a list, an array, a tensor or a Series."""
+    if isinstance(value, list | tuple):
+        return bool(value) and all(isinstance(flag, bool | np.bool_) for flag in value)
+    return "bool" in str(getattr(value, "dtype", ""))
 
 
 def collect_ids(

@@ -6,6 +6,7 @@ Nodes are ordered by occurrences in the lists, or by visits in sampled mini-batc
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from graphzero._core import count_ids, edge_keys, key_neighbors, list_starts
+from graphzero._core import count_ids, count_mutual, edge_keys, key_neighbors, list_starts
 from graphzero.ingest import sort
 from graphzero.ingest.edges import EdgeList
-from graphzero.ingest.options import Progress, WriteOptions
+from graphzero.ingest.options import ListCounts, Progress, Reversed, WriteOptions
 from graphzero.ingest.rows import Rows
 from graphzero.ingest.sort import Array
 from graphzero.store.format import (
@@ -50,11 +51,14 @@ class NodeOrder:
         The user's id of each stored id; None in input order, where they are the same.
     node_rank : (N,) uint32 or None
         The stored id of each of the user's ids.
+    num_counted : int or None
+        Of an order by counts: the nodes whose count is not 0. They stand before the others.
     """
 
     num_nodes: int
     node_ids: Array | None = None
     node_rank: Array | None = None
+    num_counted: int | None = None
 
     def to_stored(self, ids: Array) -> Array:
         """Stored ids of the user's ids."""
@@ -142,6 +146,7 @@ def _by_count(
         part <<= np.uint64(bits)
         part |= np.arange(begin, begin + len(part), dtype=np.uint64)
     keys.sort()
+    num_counted = int(np.searchsorted(keys, most << np.uint64(bits)))
     node_ids = sort.temp_array(folder, num_nodes, np.uint32, memory // 4)
     node_rank = sort.temp_array(folder, num_nodes, np.uint32, memory // 4)
     low = np.uint64((1 << bits) - 1)
@@ -149,7 +154,7 @@ def _by_count(
         ids = ties.to_user((keys[begin : begin + _CHUNK] & low).astype(np.uint32))
         node_ids[begin : begin + len(ids)] = ids
         node_rank[ids] = np.arange(begin, begin + len(ids), dtype=np.uint32)
-    return NodeOrder(num_nodes, node_ids, node_rank)
+    return NodeOrder(num_nodes, node_ids, node_rank, num_counted)
 
 
 # The file
@@ -160,6 +165,10 @@ _SHORT = 32  # longer lists are summed one after the other, shorter ones side by
 _ENTRY_BYTES = 96  # of an edge while its list is sorted by time: time, keys, copies, permutations
 _MIN_ENTRIES = 1024
 _SIGN = np.uint64(1 << 63)
+_NO_KEY = (1 << 64) - 1
+# Nodes or edges of which all are looked at for what a build says; and where nobody watches it.
+MOST_COUNTED, _COUNTED_UNSEEN = 10_000_000, 200_000
+LOOKED_UP = 10_000  # of more edges
 _HALF = np.uint64(32)
 
 
@@ -317,6 +326,30 @@ def _write_indptr(
     return max(first, stop)
 
 
+def _counting_reversed(
+    keys: npt.NDArray[np.uint64] | None, num_nodes: int, most: int
+) -> Future[Reversed] | None:
+    """Counts beside the writing of the file, which leaves processors idle."""
+    if keys is None or not len(keys):
+        return None
+    pool = ThreadPoolExecutor(1)
+    is_exact = max(len(keys), num_nodes) <= most
+    counted = pool.submit(_count_reversed, keys, num_nodes if is_exact else None)
+    pool.shutdown(wait=False)
+    return counted
+
+
+def _count_reversed(keys: npt.NDArray[np.uint64], num_nodes: int | None) -> Reversed:
+    """Of all edges among so many nodes, or of some."""
+    if num_nodes is not None:
+        return Reversed(2 * count_mutual(keys, num_nodes))
+    at = np.random.default_rng(0).integers(0, len(keys), LOOKED_UP)
+    wanted = np.sort((keys[at] << _HALF) | (keys[at] >> _HALF))
+    wanted = wanted[wanted != (wanted << _HALF) | (wanted >> _HALF)]  # no self-loops
+    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return Reversed(int(np.count_nonzero(keys[places] == wanted)), len(wanted))
+
+
 def write_graph(
     path: Path,
     edges: EdgeList,
@@ -355,15 +388,23 @@ def write_graph(
             memory=memory - time_memory,
             progress=progress,
         )
+        counts = options.notes.lists[path.name] = ListCounts()
+        if edges.directed and (neighbors is None or neighbors is owners):
+            most = MOST_COUNTED if progress.enabled else _COUNTED_UNSEEN
+            counts.reversed = _counting_reversed(sorter.keys_in_memory, owners.num_nodes, most)
+        is_mirrored = edges.needs_mirrors
         edges.close()
         size = min(_CHUNK, writer.most_entries) if edges.has_times else _CHUNK
         done = node = 0
+        before = _NO_KEY
         with progress.phase("writing graph", file.header.width, "edges") as advance:
             for keys, payload in sort.sorted_pieces(sorter, size):
                 node = _write_indptr(file, keys, done, node, int(keys[-1] >> _HALF) + 1)
                 done += len(keys)
                 columns = dict(zip(dtypes, payload, strict=True))
-                columns = {"indices": key_neighbors(keys), **columns}
+                indices, repeats = key_neighbors(keys, before, is_mirrored)
+                counts.parallel, before = counts.parallel + repeats, int(keys[-1])
+                columns = {"indices": indices, **columns}
                 writer.add(columns, keys >> _HALF if writer.needs_owners else None)
                 advance(len(keys))
             _write_indptr(file, np.empty(0, np.uint64), done, node, file.header.num_nodes + 1)

@@ -6,6 +6,7 @@ import keyword
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any, Literal, TypeVar
@@ -184,12 +185,56 @@ class ReadSummary:
     unused: str = ""
 
 
+@dataclass(frozen=True)
+class Reversed:
+    """How many edges between two nodes have their reverse, of so many; None: of all, each once."""
+
+    count: int
+    looked_up: int | None = None
+
+
+@dataclass
+class ListCounts:
+    """What was counted of neighbour lists while they were written.
+
+    Attributes
+    ----------
+    parallel : int
+        Edges that repeat an earlier one between two nodes.
+    reversed : Future of Reversed or None
+        None if the edges were never in memory together.
+    """
+
+    parallel: int = 0
+    reversed: Future[Reversed] | None = None
+
+
 @dataclass
 class BuildNotes:
-    """What is said at the end of a build: a line for each edge list, and unused columns."""
+    """What is said at the end of a build.
+
+    Attributes
+    ----------
+    clauses : dict of EdgeType to list of str
+        A line for each edge list: what was read, and what was done to it.
+    unused : list of str
+        Columns that are not used.
+    advice : list of str
+        Numbers that are telling, and what the user can do.
+    table : list of str
+        What the dataset has, in lines.
+    lists : dict of str to ListCounts
+        By the name of the file.
+    num_named : dict of str to int
+        Nodes that are in neighbour lists, of types whose nodes are ordered by that.
+    """
 
     clauses: dict[EdgeType, list[str]] = field(default_factory=dict)
     unused: list[str] = field(default_factory=list)
+    advice: list[str] = field(default_factory=list)
+    table: list[str] = field(default_factory=list)
+    lists: dict[str, ListCounts] = field(default_factory=dict)
+    num_named: dict[str, int] = field(default_factory=dict)
 
     def begin(
         self, edge_type: EdgeType, read: ReadSummary, neighbors: str | None, directed: bool
@@ -208,17 +253,20 @@ class BuildNotes:
 
     def lines(self) -> list[str]:
         """The closing lines."""
-        return [
+        read = [
             ("" if edge_type == EDGES else f"{edge_type}: ") + "; ".join(clauses)
             for edge_type, clauses in self.clauses.items()
         ]
+        return [*self.table, *read]
 
     def tell(self, progress: bool, *, stacklevel: int = 2) -> None:
-        """Prints the lines on stderr if there is progress; otherwise warns of unused columns."""
+        """Prints the lines on stderr if there is progress; otherwise warns of what is telling."""
         if progress:
-            print_lines(*self.lines(), file=sys.stderr)
-        elif self.unused:
-            warnings.warn("; ".join(self.unused), UserWarning, stacklevel=stacklevel + 1)
+            print_lines(*self.lines(), *self.advice, file=sys.stderr)
+        else:
+            unused = ["; ".join(self.unused)] if self.unused else []
+            for text in (*unused, *self.advice):
+                warnings.warn(text, UserWarning, stacklevel=stacklevel + 1)
 
 
 LEAST_MEMORY = 256_000_000
@@ -293,6 +341,7 @@ class BuildOptions:
     num_nodes: int | None = None
     ids: str | None = "dense"
     directed: bool = True
+    asks_direction: bool = False  # whether a list without any reverse is to be told
     neighbors: Neighbors = "in"
     order: str = "hot"
     presample: Presampler | None = None

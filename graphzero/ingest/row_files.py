@@ -76,10 +76,12 @@ class _Placement:
     num_rows : int
     memory : int
         Bytes.
+    fill : int
+        In place of rows that do not come.
     """
 
-    def __init__(self, folder: Path, rows: Rows, num_rows: int, memory: int) -> None:
-        self._num_rows = num_rows
+    def __init__(self, folder: Path, rows: Rows, num_rows: int, memory: int, fill: int = 0) -> None:
+        self._num_rows, self._fill = num_rows, fill
         self._block = max(1, min(num_rows, _block_rows(rows, memory)))
         self._num_blocks = -(-num_rows // self._block)
         self._dtype = rows.dtype
@@ -123,10 +125,12 @@ class _Placement:
             self._filled[block] += end - begin
 
     def blocks(self) -> Iterator[Array]:
-        """All rows in the stored order, once; zeros where none came."""
+        """All rows in the stored order, once."""
         for i in range(self._num_blocks):
             count = min(self._block, self._num_rows - i * self._block)
             out = np.zeros((count, self._width), self._dtype)
+            if self._fill:
+                out[:] = self._fill
             for offsets, values in self._pieces:
                 out[offsets] = values
             if self._files:
@@ -138,6 +142,13 @@ class _Placement:
                 out[offsets] = values.reshape(num_filled, self._width)
             self._pieces = []
             yield out
+
+
+def fill_of(attribute: str, rows: Rows) -> int | None:
+    """What nodes without a row get; None if they must not be: features, and labels of integers."""
+    if attribute == "x":
+        return 0
+    return -1 if attribute == "y" and rows.vector and rows.dtype.kind == "i" else None
 
 
 def write_blocks(
@@ -235,20 +246,20 @@ class _Seen:
     def _place(self, row: int) -> str:
         return f"{self._rows.name}, {self._rows.table.locate(self._row + row)}"
 
-    def check_missing(self, fill_missing: bool) -> None:
+    def check_missing(self, fill: int | None) -> None:
         """Warns of nodes without a row, or raises a ValueError."""
         count = self._num_nodes - int(np.count_nonzero(self._seen))
         if not count:
             return
         what = f"{self._rows.name} has no row for {count} of {self._num_nodes} nodes"
-        if not fill_missing:
+        if fill is None:
             first = self._rows.user_id(int(np.argmin(self._seen)))
             raise ValueError(f"{what}, the first is node {first}")
-        warnings.warn(f"{what}: they get zeros", UserWarning, stacklevel=2)
+        warnings.warn(f"{what}: they get {fill or 'zeros'}", UserWarning, stacklevel=2)
 
 
 def write_rows(
-    path: Path, rows: Rows, order: NodeOrder, options: WriteOptions, *, fill_missing: bool = False
+    path: Path, rows: Rows, order: NodeOrder, options: WriteOptions, *, fill: int | None = None
 ) -> FileWriter:
     """Writes a row for each node.
 
@@ -259,8 +270,8 @@ def write_rows(
     rows : Rows
     order : NodeOrder
     options : WriteOptions
-    fill_missing : bool
-        Whether nodes without a row get zeros, with a warning; else they are an error.
+    fill : int or None
+        What nodes without a row get, with a warning; None: they are an error.
 
     Returns
     -------
@@ -283,7 +294,7 @@ def write_rows(
             and num_nodes <= block * _most_passes(array)
         ):
             return _picked(array, order.node_ids, block)
-        placement = _Placement(path.parent, rows, num_nodes, memory)
+        placement = _Placement(path.parent, rows, num_nodes, memory, fill or 0)
         seen = None if rows.in_order else _Seen(path.parent, rows, num_nodes, memory)
         with options.progress.phase(f"reading {path.stem}", num_nodes) as advance:
             for ids, part in _pieces(rows, max_rows, advance):
@@ -291,7 +302,7 @@ def write_rows(
                     seen.add(ids)
                 placement.add(order.to_stored(ids), part)
         if seen is not None:
-            seen.check_missing(fill_missing)
+            seen.check_missing(fill)
         return placement.blocks()
 
     return write_blocks(path, rows, blocks, order, options.progress)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from graphzero.ingest.options import FOR_NODES, FOR_VALUES, AttributeOf, Source, as_source
 from graphzero.ingest.options import Column as ColumnName
 from graphzero.ingest.sources.arrays import known_names, open_array
+from graphzero.ingest.sources.codes import Classes, codes_of
 from graphzero.ingest.sources.columns import (
     IDS,
     LABELS,
@@ -32,6 +33,7 @@ from graphzero.ingest.sources.columns import (
     is_source_name,
     is_target_name,
     unnamed_columns,
+    without_index,
 )
 from graphzero.ingest.sources.tables import is_table, open_table
 from graphzero.ingest.sources.text_table import HeaderRule, is_number
@@ -137,6 +139,12 @@ class Rows:
         self._count: int | None = None
 
     @property
+    def classes(self) -> Classes | None:
+        """The classes that texts were made to."""
+        codes = self.values[0].codes
+        return codes if isinstance(codes, Classes) else None
+
+    @property
     def in_order(self) -> bool:
         """Whether rows have no ids."""
         return self.key is None
@@ -197,6 +205,7 @@ class Rows:
     def array(self) -> Array | None:
         """The array that has these very rows, in which others than the next can be read."""
         is_plain = self.in_order and self.dtype == self._stored_dtype and self._replacement is None
+        is_plain = is_plain and self.values[0].codes is None
         if not is_plain or not isinstance(self.table, ArrayTable):
             return None
         array = self.table.columns[self.values[0].index]
@@ -211,6 +220,12 @@ class Rows:
     def converted(self, dtype: DType) -> Rows:
         """The same rows in another dtype, as the constructor has it."""
         return Rows(self.table, self.values, key=self.key, vector=self.vector, dtype=dtype)
+
+    def with_decimals(self) -> Rows:
+        """The same rows of text, with decimals where they began with integers."""
+        values = [replace(column, dtype=np.dtype(np.float64)) for column in self.values]
+        rows = Rows(self.table, values, key=self.key, vector=self.vector)
+        return rows.with_replaced(self._replacement)
 
     def with_replaced(self, replacement: MergedRows | None) -> Rows:
         """The same rows, with other values of merged edges."""
@@ -242,10 +257,19 @@ class Rows:
         return out
 
 
+def classes_of(attributes: Mapping[str, Rows]) -> dict[str, list[str]]:
+    """The names of classes, by attribute."""
+    return {
+        name: rows.classes.names for name, rows in attributes.items() if rows.classes is not None
+    }
+
+
 def count_classes(labels: Rows) -> int | None:
     """Largest label + 1; None if labels are not integers, or all are negative."""
     if labels.dtype.kind not in "iub" or not labels.vector:
         return None
+    if labels.classes is not None:
+        return len(labels.classes.names)
     largest = max(
         (int(rows.max()) for _, rows in labels.chunks(_COUNT_ROWS) if len(rows)), default=-1
     )
@@ -359,13 +383,34 @@ def open_attribute(
         allowed = FOR_NODES if of == "node" else FOR_VALUES
         source.check_options(allowed, label, is_table=with_columns)
         if not with_columns:
-            rows.append(_open_arrays(source.value, label, known_names(name, of), dtype))
+            may_be_texts = of == "node" and name != "x" and dtype is None
+            array = _array_of_texts(source.value) if may_be_texts else None
+            if array is None:
+                rows.append(_open_arrays(source.value, label, known_names(name, of), dtype))
+            else:
+                texts = ArrayTable(label, [array], of="row")
+                rows.append(rows_of_table(texts, ValueColumns((0,), is_vector=True), name, of=of))
         elif of == "edge":
             table = open_table(source, of="edge")
             rows.append(rows_of_table(table, _columns_of(table, source, of), name, dtype))
         else:
             rows.append(_open_node_table(source, name, dtype, reading))
     return _joined_rows(label, rows, name, dtype) if several else rows[0]
+
+
+def _array_of_texts(value: Any) -> Array | None:
+    """A vector of texts or of NumPy's dates, as objects, if it is one."""
+    is_files = isinstance(value, list) and all(map(is_array_file, value))
+    if not isinstance(value, list | np.ndarray) or is_files or not len(value):
+        return None
+    array = np.asarray(value)
+    if array.ndim != 1 or not (array.dtype.kind in "UTM" or isinstance(array[0], str)):
+        return None
+    return (
+        np.datetime_as_string(array).astype(object)
+        if array.dtype.kind == "M"
+        else array.astype(object)
+    )
 
 
 def _open_node_table(source: Source, name: str, dtype: DType | None, reading: NodeReading) -> Rows:
@@ -382,7 +427,7 @@ def _open_node_table(source: Source, name: str, dtype: DType | None, reading: No
     columns = _columns_of(table, source, "node")
     if reading.has_labels and source.columns is None:
         _refuse_names_of_labels(table, columns.values)
-    return rows_of_table(table, columns, name, dtype, reading.ids)
+    return rows_of_table(table, columns, name, dtype, reading.ids, of="node")
 
 
 def _joined_rows(label: str, parts: Sequence[Rows], name: str, dtype: DType | None) -> Rows:
@@ -411,7 +456,7 @@ def _part_of(rows: Rows) -> Part:
 
 def open_split(value: Any, split: str, name: str, held: str) -> Rows:
     """The ids, positions or mask of a split; `held` says in messages what it must hold."""
-    source = as_source(value)
+    source = as_source(without_index(value))
     with_columns = is_table(source.value)
     source.check_options(FOR_VALUES, split, is_table=with_columns)
     if not with_columns:
@@ -577,6 +622,14 @@ def _text_dtype(table: Table, values: Sequence[int], name: str, dtype: DType | N
     return np.dtype(np.float64 if fractions or name == "edge_attr" else np.int64)
 
 
+def _hint_of_text(table: Table, at: int, name: str) -> str:
+    """What to do about a cell of text that is no number of its column."""
+    place = f"; column {table.label(at)!r}" if table.names else f"; column {at}"
+    if name == "x":
+        return f"{place} is a feature: gz.Source(..., columns=[...]) says which columns are"
+    return f"{place} begins with numbers, so that all must be: correct the cell, or leave it out"
+
+
 def _number_dtypes(
     table: Table, values: Sequence[int], stored: Sequence[DType | None]
 ) -> list[DType]:
@@ -602,13 +655,22 @@ def rows_of_table(
     name: str,
     dtype: DType | None = None,
     ids: NodeLookup | None = None,
+    *,
+    of: AttributeOf = "edge",
 ) -> Rows:
     """The values of some columns: text is parsed, other values are those of their own dtype.
 
-    Without a dtype, the first record of text decides between two of 64 bits. `ids` take the ids of
-    nodes to nodes, where they are mapped.
+    Without a dtype, the first record of text decides between two of 64 bits, dates as seconds, and,
+    of nodes, texts as classes. `ids` take the ids of nodes to nodes, where they are mapped.
     """
     stored = table.dtypes
+    if len(columns.values) == 1 and name not in ("x", "node id") and dtype is None:
+        label = "label" if name == "y" else name
+        column = Column(columns.values[0], label, np.dtype(np.int64))
+        codes = codes_of(table, column, texts=of == "node")
+        if codes is not None:
+            key = None if columns.key is None else id_column(columns.key, "node id", ids)
+            return Rows(table, [replace(column, codes=codes)], key=key, vector=True)
     if stored is None:
         kinds = [_text_dtype(table, columns.values, name, dtype)] * len(columns.values)
     else:
@@ -616,7 +678,16 @@ def rows_of_table(
     labels = ["label" if name == "y" else name] * len(kinds)
     if name == "x":
         labels = [f"feature {i}" for i in range(len(kinds))]
-    values = list(map(Column, columns.values, labels, kinds))
+    values = [
+        Column(
+            at,
+            label,
+            kind,
+            hint="" if stored is not None else _hint_of_text(table, at, name),
+            may_widen=stored is None and dtype is None and name != "y",
+        )
+        for at, label, kind in zip(columns.values, labels, kinds, strict=True)
+    ]
     key = None if columns.key is None else id_column(columns.key, "node id", ids)
     is_vector = name != "x" if columns.is_vector is None else columns.is_vector
     has_one_number = len(values) == 1 and not kinds[0].shape

@@ -246,6 +246,11 @@ class EdgeSorter:
             sort_keys(keys, None, available_processors())
         self._last = keys, payload
 
+    @property
+    def keys_in_memory(self) -> Keys | None:
+        """All keys, sorted, where they are in memory."""
+        return None if self._ends or self._last is None else self._last[0]
+
     def spill(self) -> None:
         """Moves the last run from memory to the disk."""
         if self._last is None:

@@ -25,10 +25,17 @@ from graphzero.ingest.lists import (
     write_graph,
 )
 from graphzero.ingest.options import WriteOptions
-from graphzero.ingest.row_files import Remap, rows_layout, write_edge_rows, write_rows, write_split
+from graphzero.ingest.row_files import (
+    Remap,
+    fill_of,
+    rows_layout,
+    write_edge_rows,
+    write_rows,
+    write_split,
+)
 from graphzero.ingest.rows import Rows, as_numbers, rows_of_array
 from graphzero.ingest.sort import Array, spooling_near, temp_array
-from graphzero.ingest.sources.columns import Column, checked
+from graphzero.ingest.sources.columns import Column, DecimalError, checked
 from graphzero.ingest.sources.tables import InputFiles, noting_inputs
 from graphzero.store.atomic import folder_lock, require_disk_space
 from graphzero.store.folder import commit, is_committed, recover, recover_dataset
@@ -155,18 +162,27 @@ class DatasetWriter:
         return self.add(file)
 
     def node_rows(
-        self, name: str, rows: Rows, order: NodeOrder, *, fill_missing: bool = False
+        self, name: str, rows: Rows, order: NodeOrder, *, fill: int | None = None
     ) -> FileEntry:
         """A file of a row for each node; see `write_rows`."""
         path = self.folder / name
-        return self.add(write_rows(path, rows, order, self.options, fill_missing=fill_missing))
+        try:
+            file = write_rows(path, rows, order, self.options, fill=fill)
+        except DecimalError:
+            decimals = rows.with_decimals()
+            file = write_rows(path, decimals, order, self.options, fill=fill)
+        return self.add(file)
 
     def edge_rows(
         self, name: str, rows: Rows, graph: Path, stored_as: Path | None = None
     ) -> FileEntry:
         """A file of a row for each edge of a graph file; see `write_edge_rows`."""
         path = self.folder / name
-        return self.add(write_edge_rows(path, rows, graph, self.options, stored_as))
+        try:
+            file = write_edge_rows(path, rows, graph, self.options, stored_as)
+        except DecimalError:
+            file = write_edge_rows(path, rows.with_decimals(), graph, self.options, stored_as)
+        return self.add(file)
 
     def splits(
         self,
@@ -401,6 +417,7 @@ class OrderedContent:
             for name, memory in self._memory_by_type(part).items():
                 ids = self._occurrences(name, max(_MIN_PIECE, memory // 32))
                 orders[name] = hot_order(self.writer.folder, orders[name].num_nodes, ids, memory)
+                options.notes.num_named[name] = orders[name].num_counted or 0
         return orders
 
     def _memory_by_type(self, part: int) -> dict[str, int]:
@@ -512,8 +529,9 @@ class OrderedContent:
         attributes: dict[str, FileEntry] = {}
         with naming(name):
             for attribute, rows in self.node_rows[name].items():
-                file, fills = layout.node_rows(name, attribute), is_new and attribute == "x"
-                attributes[attribute] = writer.node_rows(file, rows, order, fill_missing=fills)
+                file = layout.node_rows(name, attribute)
+                fill = fill_of(attribute, rows) if is_new else None
+                attributes[attribute] = writer.node_rows(file, rows, order, fill=fill)
             if is_new and "x" in attributes:
                 name_of = self.node_rows[name]["x"].column_name
                 dataset_files.refuse_labels(writer.folder, attributes, order.num_nodes, name_of)

@@ -6,7 +6,8 @@ stream of its own, while the model works. What the training loop gets are views 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from queue import SimpleQueue
@@ -15,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphzero.loader.host_blocks import HostBlock, room, view_of
+from graphzero.loader.host_blocks import HostBlock, room
 from graphzero.loader.mini_batch import apply_to_tensors, give_stats, tensors_of
 from graphzero.loader.stats import BatchStats
 from graphzero.sampling.threads import WorkerThreads, run_outside
@@ -159,7 +160,7 @@ class Sender:
         block : HostBlock, optional
             In which most of its tensors lie, with room for the others.
         finish : callable, optional
-            Gets the mini-batch of the device's tensors, and may compute with them.
+            Gets the mini-batch of the device's tensors, and computes what depends on them.
         """
         tensors = [tensor for tensor in tensors_of(batch) if tensor.device.type == "cpu"]
         if block is None:
@@ -168,10 +169,9 @@ class Sender:
         with self._streams.copying():
             start = self._streams.mark()
             arrived = block.used.to(self.device, non_blocking=self._is_asynchronous)
-            places = zip(begins, tensors, strict=True)
-            rest = iter([_arrived(arrived, begin, tensor) for begin, tensor in places])
+            views = iter(_arrived(arrived, begins, tensors))
             batch = apply_to_tensors(
-                lambda tensor: next(rest) if tensor.device.type == "cpu" else tensor, batch
+                lambda tensor: next(views) if tensor.device.type == "cpu" else tensor, batch
             )
             if finish is not None:
                 batch = finish(batch)
@@ -184,12 +184,21 @@ class Sender:
         return sent.batch
 
 
-def _arrived(block: Tensor, begin: int, tensor: Tensor) -> Tensor:
-    """A tensor over a block that arrived; a small one has memory of its own."""
-    if tensor.numel() == 0:
-        return tensor.to(block.device)
-    view = view_of(block, begin, tensor)
-    return view if tensor.nbytes >= _LARGE_BYTES else view.clone()
+def _arrived(block: Tensor, begins: Sequence[int], tensors: Sequence[Tensor]) -> Iterator[Tensor]:
+    """The tensors over a block that arrived; small ones have memory of their own.
+
+    Each operation of torch lets the GIL go, which costs the loop: they are as few as can be.
+    """
+    blocks = {dtype: block.view(dtype) for dtype in {tensor.dtype for tensor in tensors}}
+    for begin, tensor in zip(begins, tensors, strict=True):
+        first = begin // tensor.element_size()
+        view = blocks[tensor.dtype].as_strided(tensor.shape, _stride(tensor.shape), first)
+        yield view if tensor.nbytes >= _LARGE_BYTES else view.clone()
+
+
+def _stride(shape: torch.Size) -> list[int]:
+    """Of a contiguous tensor."""
+    return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
 
 
 class _Ended:

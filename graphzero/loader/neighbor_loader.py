@@ -218,11 +218,13 @@ class _OnDevice:
             key: {name: torch.from_numpy(places) for name, places in vars(split).items()}
             for key, split in sampled.splits.items()
         }
-        return self.sender.send((batch, splits), sampled.block, self._arrived)
+        sent = self.sender.send((batch, splits), sampled.block, self._arrived)
+        sent.batch = self.finish.output_of(sent.batch)
+        return sent
 
-    def _arrived(self, sent: tuple[AnyBatch, dict[RowKey, dict[str, torch.Tensor]]]) -> object:
-        batch, splits = sent
-        return self.finish.output_of(self.rows.finish(batch, splits))
+    def _arrived(self, arrived: tuple[AnyBatch, dict[RowKey, dict[str, torch.Tensor]]]) -> AnyBatch:
+        batch, splits = arrived
+        return self.rows.finish(batch, splits)
 
 
 @dataclass

@@ -51,8 +51,10 @@ _OTHERS = {
 _MODULES = dict.fromkeys(__all__, "graphzero.pyg.subgraph_loaders") | _OTHERS
 # What `from_data` returned, with and without types, before both were `graphzero.Dataset`.
 _DATASETS = ("StoredData", "StoredHeteroData")
-# PyG's loaders that are not here, and what comes nearest.
+# What PyG has and is not here, and what comes nearest.
 _NEAREST = {
+    "LightningNodeData": "DataModule, which takes its arguments",
+    "LightningLinkData": "DataModule, which takes its arguments by name",
     "HGTLoader": "NeighborLoader, whose num_neighbors may be a dictionary by edge type",
     "ImbalancedSampler": 'seed_weights="balanced" of NeighborLoader',
     "DynamicBatchSampler": "batch_size of NeighborLoader: the batches of one graph are alike",

@@ -12,7 +12,7 @@ from torch_geometric.data.lightning.datamodule import LightningDataModule
 
 from graphzero.graph.dataset import Dataset
 from graphzero.loader.seeds import as_dataset, as_seed_nodes
-from graphzero.pyg.loaders import NeighborLoader
+from graphzero.pyg.loaders import LinkNeighborLoader, NeighborLoader
 
 _Other: type = LightningDataModule
 with suppress(ImportError):  # its Trainer asks for its own class, and PyG may have taken another
@@ -23,7 +23,8 @@ _Bases = (LightningDataModule, *(() if issubclass(LightningDataModule, _Other) e
 class DataModule(*_Bases):  # type: ignore[misc]
     """The loaders of a dataset for Lightning: train, validate, test and predict.
 
-    It takes the arguments of PyG's ``LightningNodeData``. In several processes, training deals
+    It takes the arguments of PyG's ``LightningNodeData``, and with seed edges those of
+    ``LightningLinkData``, by name. In several processes, training deals
     whole batches to the ranks, equally many to each; evaluation and prediction yield each seed
     once, unless the model needs equally many batches there as well: with buffers, such as those of
     BatchNorm, or another strategy than DDP. All ranks draw from one seed. A checkpoint that was
@@ -41,20 +42,26 @@ class DataModule(*_Bases):  # type: ignore[misc]
         Default: all nodes; in a typed graph, all of the type that is trained with.
     input_train_time, input_val_time, input_test_time, input_pred_time : integers, optional
         A time for each seed.
+    input_train_edges, input_val_edges, input_test_edges, input_pred_edges : edges or str, optional
+        Seed edges, as `LinkNeighborLoader` takes them, in place of nodes. Validation and test are
+        by default the edge splits "val" and "test", where there are such in a graph without types;
+        prediction is by default of all edges of the graph.
+    input_train_labels, input_val_labels, input_test_labels, input_pred_labels : numbers, optional
+        A label for each seed edge.
     eval_loader_kwargs : mapping, optional
         Other arguments of the loaders of validation, test and prediction.
     seed : int, optional
         Of the order and the draws. Default: drawn by torch, for all ranks by the first one, and
         kept in checkpoints.
     **kwargs
-        Of `NeighborLoader`; ``num_neighbors`` and ``batch_size`` at least.
+        Of `NeighborLoader`, or `LinkNeighborLoader`; ``num_neighbors`` and ``batch_size`` at least.
 
     Raises
     ------
     ImportError
         If Lightning is not installed.
     ValueError
-        If there are no seeds to train with.
+        If there are no seeds to train with, or nodes and edges.
     """
 
     def __init__(
@@ -69,6 +76,14 @@ class DataModule(*_Bases):  # type: ignore[misc]
         input_pred_nodes: object = None,
         input_pred_time: object = None,
         *,
+        input_train_edges: object = None,
+        input_train_labels: object = None,
+        input_val_edges: object = None,
+        input_val_labels: object = None,
+        input_test_edges: object = None,
+        input_test_labels: object = None,
+        input_pred_edges: object = None,
+        input_pred_labels: object = None,
         eval_loader_kwargs: Mapping[str, Any] | None = None,
         seed: int | None = None,
         **kwargs: Any,
@@ -76,28 +91,34 @@ class DataModule(*_Bases):  # type: ignore[misc]
         as_dataset(data)
         if kwargs.pop("loader", "neighbor") != "neighbor":
             raise ValueError("DataModule samples neighbours: loader='neighbor' is the only choice")
-        splits = sorted({name for of in data.nodes.values() for name in of.splits})
-
-        def nodes_or_split(nodes: object, *names: str) -> object:
-            """The seeds as given, else the name of a split that the dataset has."""
-            return next((name for name in names if nodes is None and name in splits), nodes)
-
-        train = nodes_or_split(input_train_nodes, "train")
-        if input_pred_nodes is None and data.is_typed and train is not None:
-            input_pred_nodes = as_seed_nodes(train, data).node_type
-        seeds: dict[str, tuple[object, object]] = {
-            "train": (train, input_train_time),
-            "val": (nodes_or_split(input_val_nodes, "val", "valid"), input_val_time),
-            "test": (nodes_or_split(input_test_nodes, "test"), input_test_time),
-            "pred": (input_pred_nodes, input_pred_time),
-        }
+        nodes = [input_train_nodes, input_val_nodes, input_test_nodes, input_pred_nodes]
+        edges = [input_train_edges, input_val_edges, input_test_edges, input_pred_edges]
+        labels = [input_train_labels, input_val_labels, input_test_labels, input_pred_labels]
+        times = [input_train_time, input_val_time, input_test_time, input_pred_time]
+        self._of_links = any(given is not None for given in edges)
+        if self._of_links and any(given is not None for given in nodes):
+            raise ValueError("DataModule has seeds that are nodes, or edges: give one kind of them")
+        stores = data.edges.values() if self._of_links else data.nodes.values()
+        splits = sorted({name for store in stores for name in store.splits})
+        seeds = edges if self._of_links else nodes
+        if not (self._of_links and data.is_typed):
+            for i, names in enumerate((("train",), ("val", "valid"), ("test",))):
+                defaults = (name for name in names if seeds[i] is None and name in splits)
+                seeds[i] = next(defaults, seeds[i])
+        if not self._of_links and nodes[3] is None and data.is_typed and nodes[0] is not None:
+            nodes[3] = as_seed_nodes(nodes[0], data).node_type
         kwargs.setdefault("pin_memory", torch.cuda.is_available())
         # without seeds, Lightning leaves the stage out
-        super().__init__(seeds["val"][0] is not None, seeds["test"][0] is not None, **kwargs)
+        super().__init__(seeds[1] is not None, seeds[2] is not None, **kwargs)
         self.data, self._splits = data, splits
-        for stage, (nodes, time) in seeds.items():
-            setattr(self, f"input_{stage}_nodes", nodes)
-            setattr(self, f"input_{stage}_time", time)
+        for what, values in (
+            ("nodes", nodes),
+            ("edges", edges),
+            ("labels", labels),
+            ("time", times),
+        ):
+            for stage, value in zip(("train", "val", "test", "pred"), values, strict=True):
+                setattr(self, f"input_{stage}_{what}", value)
         self.eval_kwargs = {**self.kwargs, **(eval_loader_kwargs or {})}
         self._seed = seed
 
@@ -108,7 +129,7 @@ class DataModule(*_Bases):  # type: ignore[misc]
             self._seed = drawn if self.trainer is None else self.trainer.strategy.broadcast(drawn)
         return self._seed
 
-    def _loader(self, stage: str) -> NeighborLoader:
+    def _loader(self, stage: str) -> NeighborLoader | LinkNeighborLoader:
         training = stage == "train"
         options = self.kwargs if training else self.eval_kwargs
         if self.trainer is not None and self.trainer.world_size > 1:
@@ -117,29 +138,35 @@ class DataModule(*_Bases):  # type: ignore[misc]
             waits = [*self.trainer.lightning_module.buffers()]
             even = training or bool(waits) or type(self.trainer.strategy).__name__ != "DDPStrategy"
             options = {"distributed": True, "even": even, **options}
-        nodes, time = (getattr(self, f"input_{stage}_{what}") for what in ("nodes", "time"))
+        nodes, edges, labels, time = (
+            getattr(self, f"input_{stage}_{what}") for what in ("nodes", "edges", "labels", "time")
+        )
         options = {"shuffle": training, "seed": self._shared_seed(), **options}
-        return NeighborLoader(self.data, input_nodes=nodes, input_time=time, **options)
+        if not self._of_links:
+            return NeighborLoader(self.data, input_nodes=nodes, input_time=time, **options)
+        options = {"edge_label": labels, "edge_label_time": time, **options}
+        return LinkNeighborLoader(self.data, edge_label_index=edges, **options)
 
-    def train_dataloader(self) -> NeighborLoader:
-        """Shuffled batches of the training nodes, equally many on every rank."""
-        if self.input_train_nodes is None:
+    def train_dataloader(self) -> NeighborLoader | LinkNeighborLoader:
+        """Shuffled batches of the training seeds, equally many on every rank."""
+        kind = "edges" if self._of_links else "nodes"
+        if getattr(self, f"input_train_{kind}") is None:
             raise ValueError(
-                f"there are no nodes to train with: give input_train_nodes; the dataset has the "
-                f"splits {self._splits}"
+                f"there are no {kind} to train with: give input_train_{kind}; the dataset has the "
+                f"splits {self._splits}. For links, give input_train_edges"
             )
         return self._loader("train")
 
-    def val_dataloader(self) -> NeighborLoader:
-        """Batches of the validation nodes, each once over all ranks."""
+    def val_dataloader(self) -> NeighborLoader | LinkNeighborLoader:
+        """Batches of the validation seeds, each once over all ranks."""
         return self._loader("val")
 
-    def test_dataloader(self) -> NeighborLoader:
-        """Batches of the test nodes, each once over all ranks."""
+    def test_dataloader(self) -> NeighborLoader | LinkNeighborLoader:
+        """Batches of the test seeds, each once over all ranks."""
         return self._loader("test")
 
-    def predict_dataloader(self) -> NeighborLoader:
-        """Batches of the nodes to predict for, each once over all ranks."""
+    def predict_dataloader(self) -> NeighborLoader | LinkNeighborLoader:
+        """Batches of the seeds to predict for, each once over all ranks."""
         return self._loader("pred")
 
     def state_dict(self) -> dict[str, int | None]:

@@ -10,6 +10,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path as FilePath
 from types import TracebackType
@@ -21,8 +22,10 @@ from graphzero.loader.stats import BatchTotals, Step, listeners, watch
 from graphzero.report.page import require_matplotlib, write_page
 from graphzero.report.readings import (
     HasFiles,
+    busy_seconds,
     device_bytes,
     mapped_files,
+    order_of_nodes,
     read_environment,
     read_files,
     read_group,
@@ -124,6 +127,7 @@ class Recorder:
         self._lock = threading.Lock()
         self._readings: list[Reading] = []
         self._result: Recording | None = None
+        self._wait_policy: str | None = None
         self._started = datetime.now(timezone.utc).isoformat(timespec="seconds")
         self._begin = clock()
         try:
@@ -154,7 +158,9 @@ class Recorder:
                 return self._result
             self._try_to_read(looks=True)
             folder = next(map(os.path.dirname, self._files), None)
-            options = self._batches.options.items()
+            options = {name: " | ".join(of) for name, of in self._batches.options.items()}
+            facts = {"order": order_of_nodes(self._files), "OMP_WAIT_POLICY": self._wait_policy}
+            options |= {name: value for name, value in facts.items() if value is not None}
             recording = Recording(
                 command=self._command,
                 started=self._started,
@@ -163,7 +169,7 @@ class Recorder:
                 readings=tuple(self._readings),
                 files=read_files(self._files, _PARTS),
                 epochs=dict(sorted(self._batches.epochs.items())),
-                options={name: " | ".join(values) for name, values in options},
+                options=options,
             )
             if is_last:
                 self._result = recording
@@ -182,6 +188,8 @@ class Recorder:
         begun, now = time.thread_time(), self._clock() - self._begin
         processes = read_processes(self._pid, with_pss=looks)
         self._batches.read()
+        with suppress(psutil.Error):  # a command may start itself again, as graphzero train does
+            self._wait_policy = psutil.Process(self._pid).environ().get("OMP_WAIT_POLICY")
         cached = None
         if looks:
             self._files |= dict.fromkeys(mapped_files(process.pid for process in processes))
@@ -199,6 +207,7 @@ class Recorder:
             page_cache=cached,
             device_bytes=next(map(device_bytes, self._files), None),
             batches=self._batches.totals,
+            busy_seconds=busy_seconds(),
         )
         self._readings.append(reading)
         if len(self._readings) > _MOST_READINGS:

@@ -29,10 +29,12 @@ from graphzero.store.free_memory import (
     memory_groups,
     number,
 )
+from graphzero.store.manifest import read_manifest
 from graphzero.store.mapped_file import residency, resident_bytes
 from graphzero.units import available_processors, format_bytes
 
 PROC = Path("/proc")
+_BUSY = ("user", "nice", "system", "irq", "softirq", "steal")  # what a processor does, by psutil
 DATASET_SUFFIXES = (".gl", ".gd", ".npy")
 _PACKAGES = ("graphzero", "numpy", "torch", "torch_geometric")
 
@@ -125,6 +127,14 @@ def mapped_files(pids: Iterable[int]) -> list[str]:
     return list(paths)
 
 
+def busy_seconds() -> float:
+    """Counter: that any program used the processors that this process may use."""
+    times = psutil.cpu_times(percpu=True)
+    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(len(times))
+    of_usable = [time for number, time in enumerate(times) if number in usable]
+    return sum(getattr(time, name, 0.0) for time in of_usable for name in _BUSY)
+
+
 # --- the memory group
 
 
@@ -173,6 +183,15 @@ def read_files(paths: Iterable[str | os.PathLike[str]], parts: int = 1) -> tuple
                     reading = replace(reading, page_cache=page_cache, residency=shares.tolist())
             readings.append(reading)
     return tuple(readings)
+
+
+def order_of_nodes(paths: Iterable[str]) -> str | None:
+    """The order of the nodes of the first dataset that files are of; None if it has drifted."""
+    for folder in (parent for path in paths for parent in Path(path).parents[:3]):
+        with suppress(OSError, ValueError):
+            manifest = read_manifest(folder)
+            return None if manifest.has_drifted else manifest.order
+    return None
 
 
 @lru_cache(maxsize=64)

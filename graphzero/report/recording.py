@@ -103,6 +103,8 @@ class Reading:
         Counter: bytes that were read from the device that holds the dataset, by anyone.
     batches : BatchTotals
         Counter: of all processes, since the recording began.
+    busy_seconds : float or None
+        Counter: that any program used the processors that the process may use.
     """
 
     seconds: float
@@ -112,6 +114,7 @@ class Reading:
     page_cache: dict[str, int] | None = None
     device_bytes: int | None = None
     batches: BatchTotals = field(default_factory=BatchTotals)
+    busy_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,8 @@ class Recording:
     epochs : dict of int to BatchTotals
         By epoch of the training loop's passes.
     options : dict of str to str
-        Of the iterations that were seen: fanouts, batch size, workers, prefetch, plan.
+        Of the iterations that were seen: workers, threads, plan. The order of the dataset's nodes,
+        and ``OMP_WAIT_POLICY``, where they are known.
     exit_code : int or None
         Of a command; 128 and the number of the signal that has ended it. None for a `Monitor`.
     """

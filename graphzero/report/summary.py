@@ -10,14 +10,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TypeVar
 
+from graphzero.io.plan import AS_REQUESTED
 from graphzero.loader.stats import BatchTotals
 from graphzero.report.recording import FORMAT, VERSION, FileReading, Reading, Recording
-from graphzero.report.verdict import Verdict, find_verdict, seconds_text
+from graphzero.report.verdict import KILLED, LESS_MEMORY, Verdict, find_verdict, seconds_text
 from graphzero.store.atomic import write_atomically
 from graphzero.units import format_bytes, html_table, printable
 
 UNKNOWN = "unknown"
 _LEFT, _WIDTH = 12, 100
+# Other programs matter where they have at least this share of processors that are all in use.
+_OTHERS, _IN_USE = 0.2, 0.85
+_SHORT_OF_MEMORY = 200_000_000  # bytes: with less room than that, a run that was killed lacked it
 _Number = TypeVar("_Number", int, float)
 
 
@@ -103,10 +107,27 @@ class Summary:
 
 def summarize(recording: Recording) -> Summary:
     """The figures of a recording."""
-    readings, seconds = recording.readings, recording.seconds
+    readings, seconds, options = recording.readings, recording.seconds, recording.options
     batches = readings[-1].batches if readings else BatchTotals()
     dataset = sum(file.size for file in recording.files) if recording.files else None
     major_faults = _growth(readings, over_processes("major_faults"))
+    kills = _growth(readings, of_group("kills"))
+    cores = _ratio(_growth(readings, over_processes("cpu_seconds")), seconds)
+    verdict = find_verdict(
+        batches,
+        workers=_most_of(recording, "num_workers"),
+        threads=_most_of(recording, "num_threads"),
+        dataset=dataset,
+        room=_least(map(_room, readings)),
+        major_faults=major_faults,
+        recorded=seconds,
+        others=_others(recording, cores),
+        is_passive=options.get("OMP_WAIT_POLICY", "").lower() == "passive",
+        is_tuned=AS_REQUESTED in options.get("io", ""),
+        is_hot=options.get("order") in ("hot", "presample"),
+    )
+    if _lacked_memory(recording, kills):
+        verdict = replace(verdict, bound="memory", sentence=KILLED, knob=LESS_MEMORY)
     return Summary(
         seconds=seconds,
         processes=max((len(reading.processes) for reading in readings), default=0),
@@ -121,23 +142,15 @@ def summarize(recording: Recording) -> Summary:
         available=_least(reading.available for reading in readings),
         group_limit=_least(map(of_group("limit"), readings)),
         group_usage=_most(map(of_group("usage"), readings)),
-        kills=_growth(readings, of_group("kills")),
+        kills=kills,
         major_faults=major_faults,
         read_bytes=_growth(readings, over_processes("read_bytes")),
         device_bytes=_growth(readings, lambda reading: reading.device_bytes),
-        cores=_ratio(_growth(readings, over_processes("cpu_seconds")), seconds),
+        cores=cores,
         batches=batches,
         batches_per_second=_ratio(batches.steps or None, batches.stall + batches.training),
         epochs=dict(recording.epochs),
-        verdict=find_verdict(
-            batches,
-            workers=_most_of(recording, "num_workers"),
-            threads=_most_of(recording, "num_threads"),
-            dataset=dataset,
-            room=_least(map(_room, readings)),
-            major_faults=major_faults,
-            recorded=seconds,
-        ),
+        verdict=verdict,
         exit_code=recording.exit_code,
     )
 
@@ -193,6 +206,24 @@ def _room(reading: Reading) -> int | None:
     if group.usage is None or group.file is None:
         return None
     return min(available, group.limit - group.usage + group.file)
+
+
+def _lacked_memory(recording: Recording, kills: int | None) -> bool:
+    """Whether the kernel has ended a run, or a worker of it, because memory was short."""
+    if kills and recording.exit_code != 0:
+        return True
+    rooms = [room for room in map(_room, recording.readings[-2:]) if room is not None]
+    is_short = any(room < _SHORT_OF_MEMORY for room in rooms)
+    return is_short and recording.exit_code == 128 + signal.SIGKILL
+
+
+def _others(recording: Recording, cores: float | None) -> float | None:
+    """Processors that other programs used, if they were many of those that all were in use."""
+    count = recording.environment.get("cores")
+    busy = _ratio(_growth(recording.readings, lambda r: r.busy_seconds), recording.seconds)
+    if not isinstance(count, int) or busy is None or cores is None or busy < _IN_USE * count:
+        return None
+    return busy - cores if busy - cores >= _OTHERS * count else None
 
 
 def _ratio(count: float | None, of: float) -> float | None:

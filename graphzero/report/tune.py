@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import random
 import signal
@@ -45,6 +46,7 @@ _START_SECONDS = 60.0  # of the interpreter and its imports, on a slow machine
 _USUAL_START = 3.0
 _MOST_SECONDS, _LEAST_SECONDS = 60.0, 0.25  # of the mini-batches of a trial
 _OF_WARM_UP = 0.55  # of this time
+_OVERRUN = 0.1  # of the budget, until the last trial is ended
 _NOISE = 1.03  # settings that are so close to the fastest are as fast
 _LEAST_LIMIT = 32_000_000  # bytes: an interpreter with PyTorch takes several times that
 _PROGRAM = "from graphzero.report.tune import run_trial; run_trial()"
@@ -176,11 +178,16 @@ class Tuned:
 
         Trials begin without any page of it, so they show how fast it comes into memory. Once it is
         there, what is fastest in reading has nothing left to read. Of settings that differ by less
-        than the noise, the first one of the list is chosen: it begins with the default.
+        than the noise, the first one of the list is chosen: it begins with the default. Those that
+        the budget has left out of later rounds are not.
         """
-        seconds = self.seconds
-        if self.fits and Prefetch() in seconds:
+        times = of_settings(self.trials)
+        if self.fits and Prefetch() in times:
             return Prefetch()
+        rounds = max(map(len, times.values()))
+        seconds = {
+            setting: median(values) for setting, values in times.items() if len(values) == rounds
+        }
         least = min(seconds.values())
         return next(setting for setting, time in seconds.items() if time <= _NOISE * least)
 
@@ -322,7 +329,8 @@ def tune(
         Bytes that the process of a trial has in all: its page cache, its mini-batches, the
         interpreter and the libraries. Default: what the machine has available.
     seconds : float
-        Trials are as long as all of them together allow in this time, within limits.
+        Trials are as long as all of them together allow in this time, within limits. If it is too
+        short for all settings, later rounds are of those that were the fastest.
     rounds : int
         Trials of each setting, at least three.
     settings : sequence of Prefetch, optional
@@ -341,8 +349,10 @@ def tune(
     RuntimeError
         If every setting failed, with the reason of the first.
     ValueError
-        If the workload is wrong, or the limit far too low; before any trial.
+        If the workload is wrong, or the limit far too low; before any trial. After the first, if
+        the time is too short to compare two settings.
     """
+    budget = _Budget(time.monotonic() + seconds)
     if memory_limit is not None and memory_limit < _LEAST_LIMIT:
         raise ValueError(
             f"the memory limit is {memory_limit:,} bytes, and Python with PyTorch takes more than "
@@ -373,12 +383,15 @@ def tune(
             group = stack.enter_context(limited_group(memory_limit))
         rate = disk_rate(max(files, key=os.path.getsize)) if disk else None
         say(f"comparing {len(settings)} settings")
-        share = seconds / rounds / len(settings) - _USUAL_START
-        share = min(_MOST_SECONDS, max(_LEAST_SECONDS, share))
         trials: list[Trial] = []
-        for number, setting in _turns(settings, rounds, trials):
-            trial = measure(workload, setting, group, files, seconds=share)
+        for number, setting, count in _turns(settings, rounds, trials, budget):
+            share, begin = budget.share(count), time.monotonic()
+            timeout = budget.end - begin + _OVERRUN * seconds
+            trial = measure(workload, setting, group, files, seconds=share, timeout=timeout)
             trials.append(replace(trial, round=number))
+            loaded = (trial.seconds_per_batch or 0.0) * (_WARM_UP + _BATCHES)
+            taken = time.monotonic() - begin
+            budget.starts.append(max(0.0, taken - min(share, loaded)))
             figures = trial.reason or f"{trial.seconds_per_batch:.4f} s a mini-batch"
             say(f"round {number + 1}, {as_argument(setting)}: {figures}")
         if not of_settings(trials):
@@ -394,17 +407,55 @@ def tune(
     )
 
 
+@dataclass
+class _Budget:
+    """The time until a moment, and the seconds that trials took beside their mini-batches."""
+
+    end: float
+    starts: list[float] = field(default_factory=list)
+
+    @property
+    def start(self) -> float:
+        """Seconds that a trial takes beside its mini-batches."""
+        return median(self.starts or [_USUAL_START])
+
+    def num_trials(self) -> int:
+        """How many of the shortest trials there is time for."""
+        return int((self.end - time.monotonic()) / (self.start + _LEAST_SECONDS))
+
+    def share(self, count: int) -> float:
+        """Seconds for the mini-batches of a trial, if there will be so many."""
+        seconds = (self.end - time.monotonic()) / count - self.start
+        return min(_MOST_SECONDS, max(_LEAST_SECONDS, seconds))
+
+
 def _turns(
-    settings: Sequence[Prefetch], rounds: int, trials: Sequence[Trial]
-) -> Iterator[tuple[int, Prefetch]]:
-    """The round and the setting of each trial, without settings that fail meanwhile."""
+    settings: Sequence[Prefetch], rounds: int, trials: Sequence[Trial], budget: _Budget
+) -> Iterator[tuple[int, Prefetch, int]]:
+    """The round and the setting of each trial, and how many trials are to come with it.
+
+    A round is without settings that have failed before, and has as many as there is time for.
+    """
+    compared = min(2, len(settings))  # at least
     for number in range(rounds):
-        failed = {trial.setting for trial in trials if trial.reason is not None}
-        remaining = [setting for setting in settings if setting not in failed]
+        later = rounds - number - 1
+        times = of_settings(trials)
+        kept = [setting for setting in times if len(times[setting]) == number]
+        kept.sort(key=lambda setting: median(times[setting]))
+        kept = kept[: max(compared, budget.num_trials() // (later + 1))]
+        remaining = [setting for setting in settings if setting in kept or not number]
         if number:
             random.Random(number).shuffle(remaining)
-        for setting in remaining:
-            yield number, setting
+        for place, setting in enumerate(remaining):
+            if number == 0 and place == 1 and budget.num_trials() < compared * rounds - 1:
+                least = (budget.start + _LEAST_SECONDS) * compared * rounds
+                raise ValueError(
+                    f"the budget is too short: {rounds} trials of {compared} settings take "
+                    f"{least:.0f} s here"
+                )
+            if number == 0 and place >= compared and budget.num_trials() <= compared * later:
+                break
+            yield number, setting, len(remaining) * (later + 1) - place
 
 
 def measure(
@@ -415,6 +466,7 @@ def measure(
     *,
     seconds: float = _MOST_SECONDS,
     batches: int = _BATCHES,
+    timeout: float = math.inf,
 ) -> Trial:
     """One trial, also where its process is killed, fails or does not end in time.
 
@@ -430,6 +482,8 @@ def measure(
         That its mini-batches take, at the most.
     batches : int
         To measure at most, after those of warming up.
+    timeout : float
+        Seconds until the process is ended, if it has not been by then.
     """
     request = {
         "workload": {**asdict(workload), "folder": os.path.abspath(workload.folder)},
@@ -443,7 +497,7 @@ def measure(
     path = os.pathsep.join(os.path.abspath(part) for part in sys.path if part)
     environment = {"OMP_WAIT_POLICY": "passive", **os.environ, "PYTHONPATH": path}
     command = [*(group.prefix if group else ()), sys.executable, "-c", _PROGRAM]
-    timeout = _START_SECONDS + 3 * seconds
+    timeout = min(timeout, _START_SECONDS + 3 * seconds)
     try:
         done = subprocess.run(
             [*command, json.dumps(request)],

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from graphzero.loader.stats import BatchTotals
 from graphzero.units import format_bytes
 
-Bound = Literal["disk", "sampling", "gather", "model", "delivery", "unknown"]
+Bound = Literal["disk", "sampling", "gather", "model", "delivery", "memory", "unknown"]
 
 # A loop that waits less than this share of its time has nothing to gain from faster mini-batches.
 _STALLS = 0.1
@@ -26,6 +27,8 @@ _LOOPED = 0.8
 # clock that sees how long a thread was blocked sees a part of it.
 _FAULT_SECONDS = 1e-4
 
+_TUNE = "Run `graphzero tune DIR` to find the best gz.Prefetch for this disk. "
+_HOT = " use hot order (graphzero reorder DIR --order hot),"
 _MORE = "Give the run more memory (Prefetch(memory_limit=, resident=), fewer programs beside it)"
 # Instead, where the dataset fits in memory.
 _FITS = (
@@ -46,9 +49,8 @@ _STAGES: dict[Bound, _Stage] = {
     "disk": _Stage(
         "the disk",
         "waiting for the disk",
-        f"Run `graphzero tune DIR` to find the best gz.Prefetch for this disk. {_MORE}. Store"
-        " features as float16 (build --feature-dtype float16), use hot order (graphzero reorder DIR"
-        " --order hot), or pack the mini-batches of some epochs (graphzero pack).",
+        f"{_TUNE}{_MORE}. Store features as float16 (build --feature-dtype float16),{_HOT} or pack"
+        " the mini-batches of some epochs (graphzero pack).",
     ),
     "sampling": _Stage(
         "sampling",
@@ -79,6 +81,18 @@ _DELIVERY = (
     " or collate_fn= cheaper, keep workers (persistent_workers=True), and use no more workers and"
     " threads than there are processors."
 )
+# Instead, where other programs use the processors.
+_FEWER_THREADS = "End the other programs, or use torch.set_num_threads() for what they leave free."
+_SPINNING = (
+    "Set OMP_WAIT_POLICY=passive before the program starts: OpenMP's threads otherwise spin while "
+    f"they wait, in place of those that they wait for. {_FEWER_THREADS}"
+)
+# Of a run of which the kernel has killed a process.
+KILLED = "Bound by memory: the kernel killed a process of the run, or of its memory group."
+LESS_MEMORY = (
+    "Give the run more memory, or have it hold less: a smaller batch_size, smaller fanouts, fewer "
+    "num_workers, and Prefetch(memory_limit=) for what the model leaves."
+)
 # Instead of the knob of "delivery", where there are no workers.
 _BESIDE = (
     "Make transform= or collate_fn= cheaper, and look for what else runs between two mini-batches "
@@ -97,9 +111,10 @@ class Verdict:
 
     Attributes
     ----------
-    bound : {"disk", "sampling", "gather", "model", "delivery", "unknown"}
+    bound : {"disk", "sampling", "gather", "model", "delivery", "memory", "unknown"}
         "delivery": mini-batches were prepared fast enough, and the training loop waited all the
         same, for their transfer between processes, for transforms, or for workers to start.
+        "memory": the kernel killed a process of the run.
     stalled : float or None
         Share of its time that the training loop waited for mini-batches. None if it was not
         observed.
@@ -124,7 +139,7 @@ class _Work:
     gather: float
     is_estimated: bool = False  # whether most of `disk` is estimated from page faults
     has_rows: bool = True  # whether anything was gathered at all
-    memory: str = _MORE  # what the knob of "disk" says of it
+    advice: Mapping[str, str] = field(default_factory=dict)  # in place of parts of the knob
 
     @property
     def stages(self) -> dict[Bound, float]:
@@ -144,6 +159,10 @@ def find_verdict(
     room: int | None = None,
     major_faults: int | None = None,
     recorded: float | None = None,
+    others: float | None = None,
+    is_passive: bool = False,
+    is_tuned: bool = False,
+    is_hot: bool = False,
 ) -> Verdict:
     """What a run was bound by; a pure function.
 
@@ -169,17 +188,30 @@ def find_verdict(
     recorded : float, optional
         Seconds of the recording. The sentence says so if the loops that were observed took much
         less: nothing is known of the rest.
+    others : float, optional
+        Processors that other programs used, if they were many and none was idle: a step of the
+        model may be slow for that reason.
+    is_passive, is_tuned, is_hot : bool
+        What is done, and not advised again: threads sleep while they wait
+        (``OMP_WAIT_POLICY=passive``), the strategy was chosen, nodes are ordered by their use.
     """
     looped = totals.stall + totals.training
     stalled = totals.stall / looped if totals.steps > 0 and looped > 0 else None
     processes = max(1, workers or 1)
     work = _work(totals, processes, max(1, threads or 1), major_faults or 0)
+    advice = {_TUNE: ""} if is_tuned else {}
+    if is_hot:
+        advice[_HOT] = ""
     if dataset is not None and room is not None and dataset <= room:
-        work = replace(work, memory=_FITS.format(format_bytes(dataset), format_bytes(room)))
+        advice[_MORE] = _FITS.format(format_bytes(dataset), format_bytes(room))
     if stalled is None:
         sentence = "graphzero prepared no mini-batch while the run was observed."
         return Verdict("unknown", None, f"What the run was bound by is unknown: {sentence}", "")
-    verdict = _of_loops(totals, stalled, work, workers)
+    verdict = _of_loops(totals, stalled, replace(work, advice=advice), workers)
+    if verdict.bound == "model" and others is not None:
+        sentence = f"{verdict.sentence} Other programs used {others:.1f} processors meanwhile."
+        knob = _FEWER_THREADS if is_passive else _SPINNING
+        verdict = replace(verdict, sentence=sentence, knob=knob)
     if recorded is None or looped >= _LOOPED * recorded:
         return verdict
     outside = (
@@ -252,7 +284,10 @@ def _by_stage(work: _Work, stalled: float, why: str) -> Verdict:
         f"Bound by {stage.name}: {why}{seconds / work.total:.0%} of the work on a "
         f"mini-batch was {stage.doing}{estimated}."
     )
-    return Verdict(bound, stalled, sentence, stage.knob.replace(_MORE, work.memory))
+    knob = stage.knob
+    for text, other in work.advice.items():
+        knob = knob.replace(text, other)
+    return Verdict(bound, stalled, sentence, knob)
 
 
 def seconds_text(seconds: float) -> str:

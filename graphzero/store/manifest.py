@@ -196,6 +196,8 @@ class NodeTable:
         The user's id of each node, where the build took these ids to 0...N-1.
     num_ordered_nodes : int or None
         Those that were there when the nodes were ordered, before the others; None if all were.
+    classes : dict of str to list of str, or None
+        Of attributes that were texts: the name of each class.
     """
 
     num_nodes: int
@@ -206,6 +208,7 @@ class NodeTable:
     visits: FileEntry | None = None
     id_map: FileEntry | None = None
     num_ordered_nodes: int | None = None
+    classes: dict[str, list[str]] | None = None
 
 
 @dataclass(frozen=True)
@@ -391,7 +394,7 @@ class Layout:
             content["extras"] = facts["extras"]
         nodes, edges = facts.pop("nodes"), facts.pop("edges")
         for table in (*nodes.values(), *edges.values()):
-            for name in _SINCE_ORDER:
+            for name in _OPTIONAL:
                 if table.get(name, 0) is None:
                     del table[name]
         if self.is_typed:
@@ -406,7 +409,7 @@ class Layout:
         facts |= edges[EDGES]
         facts["features"], facts["labels"] = (facts["attributes"].pop(n, None) for n in ("x", "y"))
         content |= {name: facts[name] for name in _UNTYPED_NAMES.split()}
-        content |= {name: facts[name] for name in _SINCE_ORDER if name in facts}
+        content |= {name: facts[name] for name in _OPTIONAL if name in facts}
         if manifest.neighbors is None:  # as it was read: a later version would claim a choice
             content["version"] = 1
             del content["neighbors"], content["out_graph"]
@@ -419,7 +422,8 @@ _UNTYPED_NAMES = """
     visits presampling neighbors out_graph attributes edge_attributes edge_splits weight time
     time_level changes id_map
 """
-_SINCE_ORDER = ("num_ordered_nodes", "num_ordered_edges")  # left out where there is nothing to say
+# Left out where there is nothing to say.
+_OPTIONAL = ("num_ordered_nodes", "num_ordered_edges", "classes")
 
 
 def _without_missing_checksum(fields: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -506,6 +510,8 @@ def _read_fields(kind: type[_T], content: Mapping[str, Any]) -> _T:
 def _value(name: str, declared: Any, of: tuple[Any, ...], value: Any) -> Any:
     if name == "fanouts":
         return _fanouts(value)
+    if name == "classes":
+        return _classes(value)
     if declared is int:
         least, most = _BOUNDS.get(name, (0, MOST_COUNT))
         is_valid = type(value) is int and least <= value <= most
@@ -543,6 +549,14 @@ def _entry(value: Mapping[str, Any]) -> FileEntry:
     ):
         raise ValueError(f"a checksum is {entry.checksum!r:.80}")
     return entry
+
+
+def _classes(value: object) -> object:
+    lists = list(value.values()) if isinstance(value, dict) else [None]
+    for names in lists:
+        if not isinstance(names, list) or any(type(name) is not str for name in names):
+            raise ValueError(f"classes are {value!r:.80}")
+    return value
 
 
 def _fanouts(value: object) -> object:

@@ -2,6 +2,7 @@
 #ifndef GRAPHZERO_EDGE_KEYS_H
 #define GRAPHZERO_EDGE_KEYS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "graphzero/csr.h"
@@ -21,8 +22,17 @@ int64_t gz_edge_keys(const uint32_t *owners, const uint32_t *neighbors, gz_ranks
 int64_t gz_count_ids(const uint32_t *ids, int64_t begin, int64_t end, uint64_t *counts,
                      uint64_t num_counts);
 
-/* The lower halves of keys [begin, end). */
-void gz_key_neighbors(const uint64_t *keys, int64_t begin, int64_t end, uint32_t *neighbors);
+/* The lower halves of keys [begin, end). Returns how many of them are edges between two nodes that
+ * the key before names as well; `before` is that of the first. With `is_mirrored`, where lists have
+ * both directions of an edge, one is counted. */
+int64_t gz_key_neighbors(const uint64_t *keys, int64_t begin, int64_t end, uint64_t before,
+                         bool is_mirrored, uint32_t *neighbors);
+
+/* How many pairs of nodes have each other in their lists, of which `begin` to `end` - 1 are the
+ * smaller ids. places[v] is where the search in the list of v goes on: at first indptr[v]; ranges
+ * that follow each other go on with it. Entries from `num_nodes` on are not followed. */
+int64_t gz_count_mutual(const int64_t *indptr, const uint32_t *indices, int64_t num_nodes,
+                        int64_t begin, int64_t end, int64_t *places);
 
 /* Where the lists of nodes [first, last) begin among `count` sorted keys; the first key has number
  * `base`. */

@@ -31,6 +31,18 @@ MAX_NODES = 1 << 32
 MAX_MAPPED_RECORDS = 1 << 18
 
 
+class DecimalError(ValueError):
+    """A column that began with integers, and may widen, goes on with decimals."""
+
+
+class Codes(Protocol):
+    """What makes numbers of cells that are none."""
+
+    def find(self, values: Any, column: Column, table: Table, record: int) -> npt.NDArray[np.int64]:
+        """The numbers of a chunk of raw cells, whose first one is that of a record."""
+        ...
+
+
 class NodeLookup(Protocol):
     """The nodes that the user's ids name."""
 
@@ -65,6 +77,10 @@ class Column:
         What to do if its cells are not valid, for messages; "" if there is nothing to say.
     ids : NodeLookup or None
         What takes the user's ids to nodes, where they are mapped.
+    codes : Codes or None
+        What makes numbers of texts or dates.
+    may_widen : bool
+        Whether integers that turn out to be followed by decimals are read again as these.
     """
 
     index: int
@@ -73,6 +89,13 @@ class Column:
     is_id: bool = False
     hint: str = ""
     ids: NodeLookup | None = field(default=None, compare=False)
+    codes: Codes | None = field(default=None, compare=False)
+    may_widen: bool = False
+
+    @property
+    def translation(self) -> Codes | None:
+        """What takes cells as they are to numbers."""
+        return self.codes if self.ids is None else self.ids
 
     @property
     def is_raw(self) -> bool:
@@ -83,8 +106,8 @@ class Column:
         return self.dtype == object
 
     def raw(self) -> Column:
-        """The same column of ids, as they are."""
-        return replace(self, dtype=np.dtype(object), ids=None)
+        """The same column, with cells as they are."""
+        return replace(self, dtype=np.dtype(object), ids=None, codes=None)
 
     def expected(self) -> str:
         """A valid cell, in words."""
@@ -94,7 +117,8 @@ class Column:
             return f"{what} {self.label}{self.hint}"
         bounds = np.iinfo(self.dtype.base)
         hint = "; ids='map' takes any integers and texts" if self.is_id else self.hint
-        return f"a {self.label} (an integer from {bounds.min} to {bounds.max}){hint}"
+        article = "an" if self.label[0] in "aeiou" else "a"
+        return f"{article} {self.label} (an integer from {bounds.min} to {bounds.max}){hint}"
 
 
 def checked_count(num_nodes: SupportsIndex) -> int:
@@ -165,18 +189,18 @@ class Table(ABC):
 
         Pieces have about `max_records` records.
         """
-        if all(column.ids is None for column in columns):
+        if all(column.translation is None for column in columns):
             return self.read(columns, max_records)
         return self._mapped_chunks(columns, max(1, min(max_records, MAX_MAPPED_RECORDS)))
 
     def _mapped_chunks(self, columns: Sequence[Column], max_records: int) -> Iterator[Chunk]:
-        stored = [column if column.ids is None else column.raw() for column in columns]
+        stored = [column if column.translation is None else column.raw() for column in columns]
         record = 0
         for chunk in self.read(stored, max_records):
             yield tuple(
                 values
-                if column.ids is None
-                else column.ids.find(values, column, self, record).astype(column.dtype)
+                if column.translation is None
+                else column.translation.find(values, column, self, record).astype(column.dtype)
                 for values, column in zip(chunk, columns, strict=True)
             )
             record += len(chunk[0])
@@ -648,6 +672,12 @@ def is_frame(value: object) -> bool:
         hasattr(value, "__arrow_c_stream__")
         and any(hasattr(value, name) for name in ("columns", "column_names", "schema"))
     )
+
+
+def without_index(value: Any) -> Any:
+    """A pandas Series of ids as its values: those that a filter has left; a mask as it is."""
+    is_series = isinstance(value, types_of("pandas", "Series"))
+    return value.to_numpy() if is_series and value.dtype != np.bool_ else value
 
 
 def is_chunks(value: object) -> bool:

@@ -21,6 +21,7 @@ from graphzero.ingest.sources.columns import (
     IDS,
     Chunk,
     Column,
+    DecimalError,
     Table,
     find_names,
     is_source_name,
@@ -382,7 +383,8 @@ class TextTable(Table):
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno:
                 raise
-            raise ValueError(self._find_bad_line(columns) or f"{self.name}: {error}") from None
+            bad_line = self._find_bad_line(columns)
+            raise bad_line or ValueError(f"{self.name}: {error}") from None
 
     def _plain(self, lines: LineBlocks, columns: Sequence[Column]) -> Iterator[Chunk]:
         """Pieces up to the first record that the core does not read, or the end."""
@@ -456,20 +458,21 @@ class TextTable(Table):
             except csv.Error as error:
                 raise ValueError(f"{self.path}, line {end + 1}: {error}") from None
 
-    def _find_bad_line(self, columns: Sequence[Column]) -> str | None:
+    def _find_bad_line(self, columns: Sequence[Column]) -> ValueError | None:
         """What is wrong with the first bad line, in a slow second pass; None if none is bad."""
         for line, cells in self._numbered_records():
             place = f"{self.path}, line {line}"
             if len(cells) != self.width:
                 mark = self.delimiter if len(self.delimiter) == 1 else " "
-                return (
+                return ValueError(
                     f"{place}: {len(cells)} columns, but the first record has {self.width}: "
                     f"{mark.join(cells)!r:.60}"
                 )
             for column in columns:
                 fault = _fault(cells[column.index], column)
                 if fault is not None:
-                    return f"{place}: {fault}"
+                    widens = column.may_widen and is_number(cells[column.index])
+                    return (DecimalError if widens else ValueError)(f"{place}: {fault}")
         return None
 
 

@@ -1,0 +1,194 @@
+"""Inputs that a new user has on the first day: filtered frames, texts, dates, labels of some."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import graphzero as gz
+
+EDGES = np.array([[0, 1], [1, 2], [2, 3], [3, 0], [0, 2]])
+KEYS = ["d", "a", "c", "b"]  # of the nodes 3, 0, 2, 1 with ids="map"
+PAIRS = pd.DataFrame({"src": list("abcda"), "dst": list("bcdac")})
+
+
+def table(path, header, *columns):
+    """A text file of some columns."""
+    rows = [",".join(map(str, row)) for row in zip(*columns, strict=True)]
+    path.write_text("\n".join([header, *rows, ""]))
+    return path
+
+
+# --- cells of text
+
+
+@pytest.mark.parametrize("of", ["node", "edge"])
+def test_integers_may_go_on_with_decimals(tmp_path, of):
+    amounts = [1, 2, 2.5, 4, 5][: 4 if of == "node" else 5]
+    if of == "node":
+        path = table(tmp_path / "a.csv", "id,amount", range(4), amounts)
+        ds = gz.build(tmp_path / "d", EDGES, nodes={"amount": path})
+        more = {"amount": table(tmp_path / "more.csv", "id,amount", [4, 5], [7, 7.5])}
+    else:
+        path = table(tmp_path / "e.csv", "src,dst,amount", *EDGES.T, amounts)
+        ds = gz.build(tmp_path / "d", path, edge_attrs=["amount"])
+        more = None
+    with ds:
+        assert ds.amount.tolist() == amounts
+    if more is not None:
+        with gz.append(tmp_path / "d", nodes=more) as ds:
+            assert ds.amount.tolist() == [*amounts, 7, 7.5]
+
+
+@pytest.mark.parametrize(
+    ("name", "cell", "message"),
+    [
+        ("y", "cat", "'cat' is not a label .*column 'value' begins with numbers, so that all"),
+        ("y", "2.5", "'2.5' is not a label .*column 'value' begins with numbers, so that all"),
+        ("amount", "cat", "'cat' is not an amount .*column 'value' begins with numbers"),
+        ("x", "cat", "'cat' is not a number for the feature 0; column 'value' is a feature: gz"),
+    ],
+)
+def test_a_cell_that_is_no_number_is_named_with_a_way_out(tmp_path, name, cell, message):
+    path = table(tmp_path / "t.csv", "id,value", range(4), [1, 2, cell, 4])
+    with pytest.raises(ValueError, match=rf"t\.csv, line 4: {message}"):
+        gz.build(tmp_path / "d", EDGES, nodes={name: path})
+
+
+# --- pandas
+
+
+@pytest.mark.parametrize("ids", ["dense", "map"])
+def test_a_filtered_series_of_ids_has_no_index(tmp_path, ids):
+    frame = pd.DataFrame({"key": KEYS if ids == "map" else [3, 0, 2, 1], "age": [1, 2, 3, 4]})
+    chosen = frame.key[frame.age > 1]
+    splits = {"train": chosen, "val": frame.set_index("age").key}
+    edges = PAIRS if ids == "map" else EDGES
+    with gz.build(tmp_path / "d", edges, splits=splits, ids=ids) as ds:
+        assert ds.splits["train"].tolist() == [0, 2, 1]
+        assert ds.splits["val"].tolist() == [3, 0, 2, 1]
+    with pytest.raises(ValueError, match="an index of its own, and records are not found by it"):
+        gz.build(tmp_path / "d", EDGES, splits={"train": (frame.age > 1)[::2]})
+
+
+def test_masks_and_arrays_are_in_the_order_of_the_only_table_of_nodes(tmp_path):
+    frame = pd.DataFrame({"id": KEYS, "age": [1, 2, 3, 4]})
+    x, train = np.arange(8.0).reshape(4, 2), np.array([True, False, True, False])
+    splits = {"train": train, "val": (~train).tolist(), "test": pd.Series(train)}
+    options = {"splits": splits, "feature_dtype": "float16", "ids": "map"}
+    nodes = {"age": gz.Source(frame, columns="age")}
+    with gz.build(tmp_path / "d", PAIRS, x, nodes=nodes, **options) as ds:
+        assert list(ds.node_ids) == ["a", "b", "c", "d"]
+        assert ds.x.tolist() == x[[1, 3, 2, 0]].tolist()
+        assert ds.age.tolist() == [2, 4, 3, 1]
+        shown = {name: ids.tolist() for name, ids in ds.splits.items()}
+        assert shown == {"train": [3, 2], "val": [0, 1], "test": [3, 2]}
+    with pytest.raises(ValueError, match="features has 3 rows, and the pandas DataFrame, in whose"):
+        gz.build(tmp_path / "d", PAIRS, x[:3], nodes=nodes, ids="map")
+    with pytest.raises(ValueError, match=r"mask of shape \(3,\) for a table of 4 nodes"):
+        gz.build(tmp_path / "d", PAIRS, nodes=nodes, splits={"a": train[:3]}, ids="map")
+    nodes["height"] = gz.Source(frame[["id", "age"]], columns="age")  # another table
+    with pytest.raises(ValueError, match="its rows have no node ids.*an array beside one such"):
+        gz.build(tmp_path / "d", PAIRS, x, nodes=nodes, ids="map")
+
+
+# --- labels
+
+
+def test_labels_of_some_nodes_leave_the_others_unknown(tmp_path):
+    labels = table(tmp_path / "y.csv", "id,label", [3, 0], [1, 2])
+    options = {"splits": {"train": [0, 1, 3]}}
+    with pytest.warns(UserWarning, match="label") as said:
+        ds = gz.build(tmp_path / "d", EDGES, labels=labels, **options)
+    with ds:
+        assert (ds.y.tolist(), ds.num_classes) == ([2, -1, -1, 1], 3)
+    texts = [str(warning.message) for warning in said]
+    assert any("y.csv has no row for 2 of 4 nodes: they get -1" in text for text in texts)
+    assert any("'train': 1 of its 3 nodes have no label (it is negative)" in text for text in texts)
+    with pytest.warns(UserWarning, match="they get -1"):
+        ds = gz.set_attribute(tmp_path / "d", "y", labels)
+    with ds:
+        assert ds.y.tolist() == [2, -1, -1, 1]
+    with pytest.raises(ValueError, match="has no row for 2 of 4 nodes, the first is node 1"):
+        gz.build(tmp_path / "d", EDGES, nodes={"age": labels})
+
+
+TEXTS = ["dog", "cat", "été", "dog"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "frame", "category", "list", "array", "series"])
+@pytest.mark.parametrize("name", ["y", "kind"])
+def test_texts_are_classes_in_the_order_of_their_names(tmp_path, kind, name):
+    frame = pd.DataFrame({"id": range(4), "value": TEXTS})
+    value = {
+        "csv": lambda: table(tmp_path / "t.csv", "id,value", range(4), TEXTS),
+        "frame": lambda: frame,
+        "category": lambda: frame.astype({"value": "category"}),
+        "list": lambda: TEXTS,
+        "array": lambda: np.array(TEXTS),
+        "series": lambda: frame.value,
+    }[kind]()
+    with gz.build(tmp_path / "d", EDGES, nodes={name: value}) as ds:
+        assert ds.attributes[name].dtype == np.int64
+        assert ds[name].tolist() == [1, 0, 2, 1]
+        assert ds.classes == {name: ["cat", "dog", "été"]}
+        assert ds.num_classes == (3 if name == "y" else None)
+
+
+def test_new_classes_stand_behind_the_others(tmp_path):
+    folder = tmp_path / "d"
+    gz.build(folder, EDGES, labels=TEXTS).close()
+    with gz.append(folder, nodes={"y": ["cat", "bee"]}) as ds:
+        assert (ds.y.tolist(), ds.num_classes) == ([1, 0, 2, 1, 0, 3], 4)
+        assert ds.classes == {"y": ["cat", "dog", "été", "bee"]}
+    with gz.set_attribute(folder, "y", ["ant", "cat", "cat", "bee", "cat", "cat"]) as ds:
+        assert (ds.y.tolist(), ds.num_classes) == ([4, 0, 0, 3, 0, 0], 5)
+    with gz.reorder(folder, "input") as ds:
+        assert ds.classes == {"y": ["cat", "dog", "été", "bee", "ant"]}
+    with pytest.raises(ValueError, match="'y' was built from the names of classes, and these are"):
+        gz.append(folder, nodes={"y": [1]})
+    with gz.set_attribute(folder, "y", range(6)) as ds:
+        assert ds.classes == {}
+    with pytest.raises(ValueError, match="'y' was built from numbers, and these are the names of"):
+        gz.append(folder, nodes={"y": ["cat"]})
+    with pytest.raises(ValueError, match=r"column 'value' has more than 65,536 different texts"):
+        many = pd.DataFrame({"id": range(70_000), "value": map(str, range(70_000))})
+        gz.build(folder, EDGES, nodes={"kind": many.assign(value="n" + many.value)})
+
+
+# --- dates
+
+DATES = [
+    "2020-01-01",
+    "2020-01-02 12:00:00.75",
+    "1969-12-31T23:59:59.5",
+    "2020-01-01",
+    "2020-01-03",
+]
+SECONDS = [1577836800, 1577966400, -1, 1577836800, 1578009600]
+
+
+@pytest.mark.parametrize("kind", ["csv", "texts", "timestamps", "zone"])
+def test_dates_are_seconds(tmp_path, kind, capfd):
+    frame = pd.DataFrame({"src": EDGES[:, 0], "dst": EDGES[:, 1], "time": DATES})
+    if kind == "timestamps":
+        frame["time"] = pd.to_datetime(frame.time, format="ISO8601")
+    elif kind == "zone":
+        frame["time"] = [date[:10] + "T02:00:00+02:00" for date in DATES]
+    edges = table(tmp_path / "e.csv", "src,dst,time", *EDGES.T, DATES) if kind == "csv" else frame
+    seconds = SECONDS
+    if kind == "zone":
+        seconds = [1577836800, 1577923200, -86400, 1577836800, 1578009600]
+    nodes = {"born": frame[["time"]].assign(id=range(5)), "kind": np.array(DATES, "M8[ms]")}
+    with gz.build(tmp_path / "d", edges, nodes=nodes, edge_ids=True, progress=True) as ds:
+        assert ds.edge_time.tolist() == seconds
+        assert ds.born.tolist() == seconds
+        assert ds.kind.tolist() == SECONDS
+    assert "timestamp=time (dates as seconds since 1970, UTC)" in capfd.readouterr().err
+
+
+def test_a_date_that_is_none_is_an_error(tmp_path):
+    path = table(tmp_path / "e.csv", "src,dst,time", *EDGES.T, [*DATES[:4], "soon"])
+    with pytest.raises(ValueError, match=r"a timestamp is no ISO date as the first one is.*'soon'"):
+        gz.build(tmp_path / "d", path)
