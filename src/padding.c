@@ -40,14 +40,24 @@ static bool fits(const gz_batch *batch, const gz_plan *plan, int size)
     return all;
 }
 
-static int64_t moved(const hops *nodes, int64_t id)
+/* Local ids with the nodes that are added to hops from `first` to `last`, and those of hops before
+ * for sure; from the last id to the first, because they need more room than before. */
+static void move_ids(const hops *nodes, int first, int last, const int64_t *ids, int64_t count,
+                     int64_t *out)
 {
-    int64_t end = 0, added = 0;
-    for (int h = 0; h < nodes->count; h++) {
+    int64_t ends[GZ_MOST_HOPS + 1], added[GZ_MOST_HOPS + 1], end = 0, for_sure = 0;
+    for (int h = 0; h < last; h++) {
         end += nodes->real[h];
-        added += id >= end ? nodes->sizes[h] - nodes->real[h] : 0;
+        ends[h] = end;
+        added[h] = nodes->sizes[h] - nodes->real[h];
+        for_sure += h < first ? added[h] : 0;
     }
-    return id + added;
+    for (int64_t i = count - 1; i >= 0; i--) {
+        int64_t id = ids[i], more = for_sure;
+        for (int h = first; h < last; h++)
+            more += id >= ends[h] ? added[h] : 0;
+        out[i] = id + more;
+    }
 }
 
 /* `count` ends of edges, ascending, among the nodes that are added to a hop. */
@@ -61,8 +71,8 @@ static void spread(const hops *nodes, int hop, int64_t count, int64_t *out)
             out[i] = first + node;
 }
 
-/* Moves the ends of one type's edges, from the last to the first: they need more room than before.
- */
+/* Moves the ends of one type's edges. Targets are of the hop before theirs; sources are of theirs
+ * or of an earlier one. */
 static void pad_ends(const hops *edges, const hops *nodes, int is_source, int64_t *ends)
 {
     int64_t from = 0, to = 0;
@@ -73,8 +83,7 @@ static void pad_ends(const hops *edges, const hops *nodes, int is_source, int64_
     for (int h = edges->count - 1; h >= 0; h--) {
         from -= edges->real[h];
         to -= edges->sizes[h];
-        for (int64_t i = edges->real[h] - 1; i >= 0; i--)
-            ends[to + i] = moved(nodes, ends[from + i]);
+        move_ids(nodes, is_source ? 0 : h, h + is_source, ends + from, edges->real[h], ends + to);
         spread(nodes, h + is_source, edges->sizes[h] - edges->real[h], ends + to + edges->real[h]);
     }
 }

@@ -120,7 +120,7 @@ class PaddedHops:
 
     def spread(self, values: npt.NDArray[Any], added: Any) -> npt.NDArray[Any]:
         """The values of all, of those of real ones, and that of added ones."""
-        out = np.empty((sum(self.sizes), *values.shape[1:]), values.dtype)
+        out = _core.empty((sum(self.sizes), *values.shape[1:]), values.dtype)
         first = 0
         for begin, count, size in zip(self.begins, self.real, self.sizes, strict=True):
             out[begin : begin + count] = values[first : first + count]

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 
 _WARM_UPS = 3  # steps before a capture, as torch advises
 _OF_COUNTS = ("real_nodes", "real_edges")  # other numbers in every batch
-_NOT_CONSTANT = ("params", "lr")  # of an optimizer's groups
+_NOT_CONSTANT = ("params", "lr", "initial_lr")  # of an optimizer's groups
 
 
 def can_capture(device: torch.device) -> bool:
@@ -232,7 +232,7 @@ def _record(run: Callable[[], Tensor], device: torch.device) -> tuple[Callable[[
 
     Random numbers are drawn as if it had not run yet.
     """
-    with torch.random.fork_rng(devices=[device]):
+    with torch.cuda.device(device), torch.random.fork_rng(devices=[device]):
         stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(stream):
