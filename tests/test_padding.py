@@ -274,10 +274,10 @@ def test_added_nodes_and_edges_follow_the_real_ones_of_their_hop(stored, how):
 def test_the_last_mini_batch_has_as_many_seeds_where_labels_are_classes(stored):
     options = {"num_neighbors": [3], "batch_size": 48, "pad": "auto", "seed": 1}
     *_, last = gz.NeighborLoader(stored, **options)
-    assert last.batch_size == 48 == len(last.input_id)
+    assert last.batch_size == 48
+    assert len(last.input_id) == 400 % 48  # writing by it what was added is an error
     assert last.real_nodes[0] == 400 % 48 == last.stats.num_seeds
     assert (last.y[last.real_nodes[0] : 48] == -100).all()
-    assert (last.input_id[last.real_nodes[0] :] == last.input_id[0]).all()
     *_, last = gz.NeighborLoader(stored, gather=["x"], **options)
     assert last.batch_size == 400 % 48 == len(last.input_id)
 

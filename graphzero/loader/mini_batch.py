@@ -47,7 +47,7 @@ class SampledBatch:
     ----------
     by_type : TypedSubgraph
         The sampled subgraph, by node type and edge type also without types.
-    input_id : (batch_size,) int64
+    input_id : (num_seeds,) int64
         Positions of the seeds in the seed array, or of the seed edges in theirs.
     stats : BatchStats
     rows : dict of str to array
@@ -58,6 +58,8 @@ class SampledBatch:
         The node type or edge type of the seeds.
     block : HostBlock or None
         The memory of most of its arrays, for a device or because it is page-locked.
+    batch_size : int, optional
+        Seeds with those that were added; default: as many as there are.
     splits : dict of str to RowPlaces
         Of attributes whose first rows are on the device: `rows` has only the others.
     """
@@ -69,6 +71,7 @@ class SampledBatch:
     fields: dict[RowKey, Values] = field(default_factory=dict)
     input_type: Kind = NODES
     block: HostBlock | None = None
+    batch_size: int | None = None
     splits: dict[RowKey, RowPlaces] = field(default_factory=dict)
 
     @property
@@ -656,7 +659,8 @@ def _batch(sampled: SampledBatch, *, is_typed: bool) -> AnyBatch:
     for kind, hops in subgraph.padded.items():
         name = "real_nodes" if kind in subgraph.n_id else "real_edges"
         attributes[kind][name] = hops.real
-    of_seeds["batch_size"] = len(sampled.input_id)
+    added_to = sampled.batch_size
+    of_seeds["batch_size"] = len(sampled.input_id) if added_to is None else added_to
     of_seeds["input_id"] = torch.from_numpy(sampled.input_id)
     for rows in (sampled.rows, sampled.fields):
         for key, array in rows.items():

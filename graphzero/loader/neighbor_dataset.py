@@ -75,7 +75,8 @@ class NeighborDataset(SeedDataset):
         first node), in `y` -100, where it can be negative, which ``cross_entropy`` ignores, and 0
         in all other attributes, times included. Added edges have the first of `e_id`, and 0 in all
         attributes, weights included. Where labels are classes, the last mini-batch is filled up to
-        `batch_size` seeds, whose `input_id` is the first. Disjoint trees, times of seeds and
+        `batch_size` seeds; `input_id` has the real ones alone, so that what is written by it must
+        be ``[:len(batch.input_id)]``. Disjoint trees, times of seeds and
         induced subgraphs exclude it.
     num_threads : int, optional
         Threads that sample in the background, each a whole batch. Default: one in a worker,

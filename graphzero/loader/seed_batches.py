@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from graphzero import _core
@@ -247,11 +246,14 @@ class SeedBatches:
         if trees is not None and subgraph.batch is not None:
             by_type = {name: trees[numbers] for name, numbers in subgraph.batch.items()}
             subgraph = replace(subgraph, batch=by_type)
-        input_id = seeds.input_id
-        if subgraph.padded and 0 < len(input_id) < self.filled_size:
-            added = np.repeat(input_id[0], self.filled_size - len(input_id))
-            input_id = np.concatenate([input_id, added])
-        return SampledBatch(subgraph, input_id, fields=seeds.fields, input_type=self.input_type)
+        num_seeds = len(seeds.input_id)
+        return SampledBatch(
+            subgraph,
+            seeds.input_id,
+            fields=seeds.fields,
+            input_type=self.input_type,
+            batch_size=max(num_seeds, self.filled_size if subgraph.padded else 0),
+        )
 
     @property
     def filled_size(self) -> int:

@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 _WARM_UPS = 3  # steps before a capture, as torch advises
-_OF_COUNTS = ("real_nodes", "real_edges")  # other numbers in every batch
+_OF_COUNTS = ("real_nodes", "real_edges", "input_id")  # as many as are real
 _NOT_CONSTANT = ("params", "lr", "initial_lr")  # of an optimizer's groups
 
 
@@ -35,10 +35,10 @@ class CapturedStep:
 
     In a captured step
 
-    - all tensors of a batch vary, and everything else is a constant: options of the optimizer but
-      for its learning rate, which becomes a tensor that schedulers change; what Python computes.
-      ``real_nodes`` and ``real_edges`` cannot be read; ``node_mask`` can where the batch was given
-      it (``transform``: ``batch.node_mask = batch.node_mask``);
+    - all tensors of a batch but `input_id` vary, and everything else is a constant: options of
+      the optimizer but for its learning rate, which becomes a tensor that schedulers change; what
+      Python computes. ``real_nodes``, ``real_edges`` and ``input_id`` cannot be read;
+      ``node_mask`` can where the batch was given it (``transform``: ``batch.node_mask = batch.node_mask``);
     - shapes must not depend on values: no boolean masks, no ``nonzero``, no ``item``. PyG's
       ``GCNConv`` and ``GATConv`` need ``add_self_loops=False``;
     - dropout draws anew in every step; gradients are clipped by a hook,
@@ -258,7 +258,12 @@ def _stores(batch: Any) -> list[Any]:
 
 
 def _tensors(batch: Any) -> list[Tensor]:
-    return [v for store in _stores(batch) for _, v in store.items() if isinstance(v, Tensor)]
+    return [
+        value
+        for store in _stores(batch)
+        for name, value in store.items()
+        if isinstance(value, Tensor) and name not in _OF_COUNTS
+    ]
 
 
 def _is_padded(batch: Any) -> bool:
