@@ -71,6 +71,8 @@ if TYPE_CHECKING:
     from graphzero.store.remote import publish as publish
     from graphzero.training.graphsage import GraphSAGE as GraphSAGE
     from graphzero.training.infer import infer as infer
+    from graphzero.training.streamed_layers import Messages as Messages
+    from graphzero.training.streamed_layers import StreamedLayer as StreamedLayer
 
 __version__ = "1.0.0rc1"
 
@@ -102,6 +104,7 @@ _LAZY = {
         "graphzero.store.remote": ("fetch", "publish"),
         "graphzero.training.graphsage": ("GraphSAGE",),
         "graphzero.training.infer": ("infer",),
+        "graphzero.training.streamed_layers": ("Messages", "StreamedLayer"),
     }.items()
     for name in names
 }
