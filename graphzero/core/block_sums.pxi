@@ -56,10 +56,13 @@ cdef class BlockSums:
     degrees : (end - begin,) int64
     is_narrow, is_wide : (end - begin,) bool
         Which destinations these are.
+    places : (end - begin,) int64
+        Their rows; -1, -2, ... are rows 0, 1, ... of the wide ones.
     """
     cdef gz_block_sums c
     cdef CSR csr
-    cdef readonly object sums, wide_sums, degrees, is_narrow, is_wide
+    cdef readonly int64_t begin
+    cdef readonly object sums, wide_sums, degrees, is_narrow, is_wide, places
     cdef object arrays
 
     def __cinit__(self, CSR csr, int64_t begin, int64_t end, str reduce, int64_t width, *,
@@ -117,7 +120,8 @@ cdef class BlockSums:
         if heads:
             own = scores
             self.c.scores = &own[0, 0]
-        self.arrays = indptr, numbers, weights, scores
+        self.begin, self.places = begin, numbers
+        self.arrays = indptr, weights, scores
 
     def add(self, const float[:, ::1] rows, uint64_t first, int64_t begin, int64_t end):
         """Adds the rows of sources from `first` on to destinations [begin, end) of the block.

@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import pairwise
+from threading import Barrier
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -136,7 +137,8 @@ class _Reader:
 
     def _read(self, first: int, last: int, runs: list[tuple[int, int]]) -> Rows:
         store = self._store
-        rows = np.zeros((last - first, store.feature_dim), store.dtype)
+        is_whole = runs == [(first, last)]
+        rows = (np.empty if is_whole else np.zeros)((last - first, store.feature_dim), store.dtype)
         for begin, end in runs:
             view = memoryview(rows[begin - first : end - first].reshape(-1).view(np.uint8).data)
             at = store.origin + begin * store.row_bytes
@@ -146,6 +148,28 @@ class _Reader:
                     raise FormatError(f"{store.path} is shorter than when it was opened")
                 view, at = view[count:], at + count
         return _as_float32(rows)
+
+
+def _torch_threads(stack: ExitStack) -> WorkerThreads:
+    """Threads for maps of chunks, in each of which torch uses no others and keeps no gradients."""
+    count, num_threads = available_processors(), torch.get_num_threads()
+    threads, barrier = WorkerThreads(count, "graphzero-sums"), Barrier(count)
+    stack.callback(threads.close)
+    try:
+        calls = [threads.submit(_use_one_thread, barrier) for _ in range(count)]
+    except RuntimeError:  # too many threads
+        barrier.abort()
+        raise
+    for call in calls:
+        call.result()
+    torch.set_num_threads(num_threads)  # also what threads of others begin with
+    return threads
+
+
+def _use_one_thread(barrier: Barrier) -> None:
+    torch.set_num_threads(1)
+    torch.set_grad_enabled(False)
+    barrier.wait()
 
 
 class StreamedRows:
@@ -318,21 +342,34 @@ class StreamedRows:
     def rows(self, ranges: Sequence[NodeRange]) -> Generator[Rows, None, None]:
         """The rows of some ranges of nodes, in pieces."""
         with ExitStack() as stack:
-            threads = WorkerThreads(available_processors(), "graphzero-sums")
-            stack.callback(threads.close)
+            threads = _torch_threads(stack)
             own = _Reader(self._own, self._chunk, stack)
             streams = {
                 kind: _Stream(self, relation, _Reader(relation.source, self._chunk, stack), threads)
                 for kind, relation in self._relations.items()
             }
             for block in ranges:
-                sums = {}
-                for kind, stream in streams.items():
-                    sums[kind] = stream.sums_of(block, own)
+                sums = {kind: stream.sums_of(block, own) for kind, stream in streams.items()}
+                ahead: deque[Future[Rows]] = deque()
                 for first, x in own.chunks(block.begin, block.end, None):
-                    of_nodes = self._tensor(x)
-                    parts = {k: s.part(sums[k], block, first, of_nodes) for k, s in streams.items()}
-                    yield self._updated(parts, of_nodes).float().cpu().numpy()
+                    ahead.append(threads.submit(self._finished, streams, sums, first, x))
+                    if len(ahead) > 2 * available_processors():
+                        yield ahead.popleft().result()
+                while ahead:
+                    yield ahead.popleft().result()
+
+    def _finished(
+        self,
+        streams: Mapping[EdgeType, _Stream],
+        sums: Mapping[EdgeType, _core.BlockSums],
+        first: int,
+        x: Rows,
+    ) -> Rows:
+        """The rows of the nodes from `first` on whose rows in the layer before are `x`."""
+        of_nodes = self._tensor(x)
+        parts = {kind: stream.part(sums[kind], first, of_nodes) for kind, stream in streams.items()}
+        rows: Rows = self._updated(parts, of_nodes).float().cpu().numpy()
+        return rows
 
 
 class _Stream:
@@ -370,14 +407,20 @@ class _Stream:
 
     def _fill(self, buffer: Rows, first: int, used: Used) -> int:
         """Reads and maps a window of sources; returns how many they are."""
-        last = min(self._count, first + self._window)
+        last, behind = min(self._count, first + self._window), deque[Future[None]]()
         for at, x in self._reader.chunks(first, last, used):
-            rows = x
-            if self._messages.transform is not None or self._messages.degree_norm:
-                mapped = self._messages_of(self._layer._tensor(x), at)
-                rows = mapped.float().cpu().numpy()
-            buffer[at - first : at - first + len(rows)] = rows
+            behind.append(self._threads.submit(self._map, x, at, buffer[at - first :]))
+            if len(behind) > 2 * available_processors():
+                behind.popleft().result()
+        for call in behind:
+            call.result()
         return last - first
+
+    def _map(self, x: Rows, first: int, out: Rows) -> None:
+        if self._messages.transform is None and not self._messages.degree_norm:
+            out[: len(x)] = x
+        else:
+            out[: len(x)] = self._messages_of(self._layer._tensor(x), first).float().cpu().numpy()
 
     def sums_of(self, block: NodeRange, own: _Reader) -> _core.BlockSums:
         """What is added up for the nodes of a block."""
@@ -425,16 +468,17 @@ class _Stream:
         sums.check_complete()
         return sums
 
-    def part(self, sums: _core.BlockSums, block: NodeRange, first: int, x: Tensor) -> Tensor:
+    def part(self, sums: _core.BlockSums, first: int, x: Tensor) -> Tensor:
         """The sums of the nodes from `first` on whose rows are `x`."""
-        begin, width, heads = first - block.begin, self._relation.width, self._relation.heads
+        begin, width, heads = first - sums.begin, self._relation.width, self._relation.heads
         inside = slice(begin, begin + len(x))
         rows = np.zeros((len(x), self._relation.sum_numbers), np.float32)
         rows[:, width + heads :] = -np.inf
         for flags, values in ((sums.is_narrow, sums.sums), (sums.is_wide, sums.wide_sums)):
-            at = int(np.count_nonzero(flags[:begin]))
-            here = flags[inside]
-            rows[here] = values[at : at + np.count_nonzero(here)]
+            places = sums.places[inside][flags[inside]]
+            if len(places):
+                at = max(places[0], ~places[0])
+                rows[flags[inside]] = values[at : at + len(places)]
         part = self._layer._tensor(rows)
         if self._messages.reduce == "mean":
             counts = torch.from_numpy(sums.degrees[inside]).clamp(min=1).to(part)
