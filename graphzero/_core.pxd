@@ -398,9 +398,9 @@ cdef extern from "graphzero/block_sums.h" nogil:
         float negative_slope
         const float *scores
     uint64_t gz_block_add(const gz_block_sums *block, const float *rows, uint64_t first,
-                           uint64_t last, int64_t begin, int64_t end)
+                          uint64_t last, int64_t begin, int64_t end)
     uint64_t gz_mark_sources(const gz_csr *csr, uint64_t begin, uint64_t end, uint64_t group,
-                            uint8_t *marks)
+                             uint8_t *marks)
 
 
 cdef extern from "graphzero/reads.h" nogil:

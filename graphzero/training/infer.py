@@ -42,6 +42,7 @@ from graphzero.training.layers import (
     DEGREE,
     DEPENDS_ON_MORE,
     Layer,
+    LayerOptions,
     evaluating,
     layers_of,
     rows_of,
@@ -59,6 +60,7 @@ from graphzero.units import format_bytes, parse_size
 _BATCH_BYTES = 512 << 20  # of rows that are in memory at the same time, without a memory_limit
 _SHARE = 4  # a fourth of the limit is for rows of mini-batches, the rest for what is kept of files
 _LEAST_LIMIT = 64 << 20
+_DTYPES = ("float32", "float16", "bfloat16")
 _COPIES = 8  # of the rows of a batch: in batches under way, as messages, as results
 _COPIES_ALONE = 4  # of those of a batch that is larger than others
 _EDGE_BYTES = 200  # of an edge besides: ids, positions, what sampling needs
@@ -92,13 +94,15 @@ def infer(
 
     Parameters
     ----------
-    model : sequence of callables, GraphSAGE, or one of torch_geometric.nn.models
+    model : sequence of layers, GraphSAGE, or one of torch_geometric.nn.models
         Models of PyG are taken as they are: ``GraphSAGE``, ``GCN``, ``GAT``, ``GIN``, ... For
-        others, a list with a function for each layer. It gets a mini-batch that has some nodes as
-        seeds and all their neighbours, with the rows of the layer before as ``batch.x``, and
-        returns a row for each seed, ``(batch_size, width)``, or for each node. In a typed graph the
-        seeds are of one type, ``batch.input_type``, and it may return a dict by node type; a type
-        that it does not have gets no rows, and is absent from the next layer's ``batch.x_dict``.
+        others, a list with a `StreamedLayer` for each layer, which reads every row once, or a
+        function. Convolutions and a ``HeteroConv`` that `StreamedLayer.of` takes may be in the list
+        themselves. A function gets a mini-batch that has some nodes as seeds and all their
+        neighbours, with the rows of the layer before as ``batch.x``, and returns a row for each
+        seed, ``(batch_size, width)``, or for each node. In a typed graph the seeds are of one type,
+        ``batch.input_type``, and it may return a dict by node type; a type that it does not have
+        gets no rows, and is absent from the next layer's ``batch.x_dict``.
     ds : Dataset
         With in-neighbours.
     out : path-like
@@ -110,11 +114,13 @@ def infer(
         take. Default: 512 MB of rows in mini-batches; of the files, what there is room for.
     device : torch device, optional
         Where batches are moved to. Default: that of the model's parameters, else the CPU.
+    dtype : str
+        Of the files: "float32", "float16" or "bfloat16".
     resume : bool, optional
         Whether to continue an inference with the same model, dataset, `out` and limit that was
         interrupted. Default: an error if there is one.
     progress : bool
-        Whether to show progress on stderr.
+        Whether to show progress on stderr, and of each layer whether it is streamed or gathered.
 
     Returns
     -------
@@ -138,6 +144,8 @@ def infer(
     if is_whole_model:
         ds.require_untyped("whole models are computed")
     check_inferable(ds, gather)
+    if dtype not in _DTYPES:
+        raise ValueError(f"dtype must be one of {', '.join(_DTYPES)}, not {dtype!r}")
     limit = None if memory_limit is None else parse_size(memory_limit, "memory_limit")
     if limit is not None and limit < _LEAST_LIMIT:
         raise ValueError(f"memory_limit must be at least {format_bytes(_LEAST_LIMIT)}")
@@ -205,17 +213,6 @@ def _widest(modules: Sequence[torch.nn.Module]) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayerOptions:
-    """What all layers have in common."""
-
-    gather: tuple[str, ...]
-    limit: int | None
-    device: torch.device
-    widest: int  # of what is known to be computed for an edge
-    dtype: str  # of the files
-
-
-@dataclass(frozen=True, kw_only=True)
 class _Inference:
     """All layers of a model, one after the other."""
 
@@ -272,7 +269,7 @@ class _Inference:
                     view = copy(self.ds)
                     if i > 0:
                         _replace_x(view, folder.open(files[i - 1], stack))
-                    if _needs_degrees(self.layers[i]) and not self.ds.is_typed:
+                    if _needs_degrees(self.layers[i]):
                         degrees = stack.enter_context(_degrees(self.ds, folder))
                         view.nodes[NODES].attributes[DEGREE] = degrees
                     self._one_layer(i, view, folder, files[i], bar.update)
@@ -329,8 +326,9 @@ def _way(layer: Layer | StreamedLayer) -> str:
 
 
 def _needs_degrees(layer: Layer | StreamedLayer) -> bool:
-    is_streamed = isinstance(layer, StreamedLayer) and isinstance(layer.messages, Messages)
-    return is_streamed and layer.messages.degree_norm
+    if not isinstance(layer, StreamedLayer) or not isinstance(layer.messages, Messages):
+        return False
+    return layer.messages.degree_norm
 
 
 def _replace_x(view: Dataset, rows: Mapping[str, FeatureStore]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -43,6 +44,17 @@ _WRITE_LAYERS = """give a list with a function for each layer, which returns a r
     graphzero.infer(layers, ds, out=...)
 or graphzero.StreamedLayer for each;
 call model.eval() before, and give edge attributes that they use as gather=["x", "edge_attr"]"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerOptions:
+    """What all layers have in common."""
+
+    gather: tuple[str, ...]
+    limit: int | None
+    device: torch.device
+    widest: int  # of what is known to be computed for an edge
+    dtype: str  # of the files
 
 
 def layers_of(model: object) -> list[Layer | StreamedLayer]:

@@ -19,7 +19,6 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import pairwise
 from threading import Barrier
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -36,17 +35,14 @@ from graphzero.store.format import BFLOAT16
 from graphzero.store.free_memory import available_memory
 from graphzero.store.manifest import EdgeType
 from graphzero.training.layer_files import Folder
-from graphzero.training.layers import DEGREE, DEPENDS_ON_MORE
+from graphzero.training.layers import DEGREE, DEPENDS_ON_MORE, LayerOptions
 from graphzero.training.node_ranges import CHUNK, NodeRange
-from graphzero.training.streamed_layers import Messages, RowMap, StreamedLayer
+from graphzero.training.streamed_layers import Messages, RowMap, StreamedLayer, Update
 from graphzero.units import available_processors
-
-if TYPE_CHECKING:
-    from graphzero.training.infer import LayerOptions
 
 Rows = npt.NDArray[np.float32]
 Used = npt.NDArray[np.bool_] | None
-Compute = Callable[["StreamedRows", Sequence[NodeRange]], Generator[Rows, None, None]]
+Compute = Callable[["StreamedRows", Sequence[NodeRange]], Generator[Rows | None, None, None]]
 
 _WIDE_FROM = 1000  # edges whose rows are added up in float64
 _CHUNK_BYTES = 1 << 20  # of rows that a map gets at a time
@@ -60,7 +56,6 @@ _DESTINATION_WORK = 4  # of a destination, where that of an edge is 1
 _DESTINATION_BYTES = 64  # its cursor, place and degree, and what they are made of
 _WINDOW_SHARE = 8  # an eighth of the memory is a window, of which there are two; sums have half
 _FREE_SHARE = 0.8  # of the memory that is available
-_WRITES_BEHIND = 4
 _CHECKED, _TOLERANCE = 64, 1e-3
 _LEAST_TOTAL = 1e-16  # as in PyG's softmax
 
@@ -196,7 +191,9 @@ class StreamedRows:
         of_edges = (
             messages if isinstance(messages, Mapping) else dict.fromkeys(view.edges, messages)
         )
-        self._update = update.get(node_type) if isinstance(update, Mapping) else update
+        self._update: Update | None = (
+            update.get(node_type) if isinstance(update, Mapping) else update
+        )
         if unknown := [kind for kind in of_edges if kind not in view.edges]:
             raise ValueError(f"{name} has messages along {unknown[0]}, which the dataset lacks")
         self._relations: dict[EdgeType, _Relation] = {}
@@ -219,7 +216,7 @@ class StreamedRows:
                 raise ValueError(f"{self._name}: degree_norm is for graphs without types")
             transform, heads = messages.transform, 0
             rows = self._some_rows(source)
-            rows = rows if transform is None else self._checked(lambda t, f=transform: f(t), rows)
+            rows = rows if transform is None else self._checked(transform, rows)
             if messages.scores is not None:
                 heads = self._checked(messages.scores, x).shape[1]
             self._relations[kind] = _Relation(
@@ -234,7 +231,7 @@ class StreamedRows:
         sums = torch.rand(len(x), sum(widths), generator=draw).to(x)
 
         def of_both(both: Tensor) -> Tensor:
-            parts = both[:, x.shape[1] :].split(widths, dim=1)
+            parts = torch.split(both[:, x.shape[1] :], widths, dim=1)
             return self._updated(
                 dict(zip(self._relations, parts, strict=True)), both[:, : x.shape[1]]
             )
@@ -275,7 +272,10 @@ class StreamedRows:
 
     def _updated(self, sums: dict[EdgeType, Tensor], x: Tensor) -> Tensor:
         assert self._update is not None
-        return self._update(sums if self._view.is_typed else next(iter(sums.values())), x)
+        if self._view.is_typed:
+            return self._update(sums, x)
+        (of_edges,) = sums.values()
+        return self._update(of_edges, x)
 
     # What is in memory
 
@@ -323,18 +323,20 @@ class StreamedRows:
         """Writes the rows to a file; whether the layer has any for these nodes."""
         if self._update is None or self._nodes.num_nodes == 0:
             return False
-        file, behind = folder.file(name, self._nodes, self._options.dtype), deque[Future[None]]()
+        file = folder.file(name, self._nodes, self._options.dtype)
         advance(file.rows)
         with file, ExitStack() as stack:
             computed = stack.enter_context(closing(compute(self, list(self._blocks(file.rows)))))
             writer = WorkerThreads(1, "graphzero-write")
             stack.callback(writer.close)
+            written: Future[None] | None = None
             for rows in computed:
-                behind.append(writer.submit(file.append, rows))
-                while len(behind) > _WRITES_BEHIND:
-                    behind.popleft().result()
+                if written is not None:
+                    written.result()  # an error, before other rows take the place of these
+                assert rows is not None
+                written = writer.submit(file.append, rows)
                 advance(len(rows))
-            for written in behind:
+            if written is not None:
                 written.result()
             file.finish()
         return True

@@ -20,7 +20,7 @@ from graphzero.store.manifest import EdgeType
 
 Reduce: TypeAlias = Literal["sum", "mean", "max", "min", "attention"]
 RowMap = Callable[[Tensor], Tensor]
-Update = Callable[[Mapping[EdgeType, Tensor], Tensor], Tensor]
+Update = Callable[..., Tensor]  # of what came along edges and of rows
 
 _REDUCES = {"add": "sum", "sum": "sum", "mean": "mean", "max": "max", "min": "min"}
 
@@ -86,7 +86,7 @@ class StreamedLayer:
     """
 
     messages: Messages | Mapping[EdgeType, Messages]
-    update: Callable[..., Tensor] | Mapping[str, Update]
+    update: Update | Mapping[str, Update]
 
     @classmethod
     def of(cls, conv: Any, after: RowMap | None = None) -> StreamedLayer:
@@ -115,7 +115,7 @@ class StreamedLayer:
         return replace(layer, update=partial(_then, layer.update, after))
 
 
-def _then(update: Callable[..., Tensor], after: RowMap, sums: Any, x: Tensor) -> Tensor:
+def _then(update: Update, after: RowMap, sums: Any, x: Tensor) -> Tensor:
     return after(update(sums, x))
 
 
@@ -143,7 +143,8 @@ def _linear(conv: Any, reduce: Reduce, linear: Any, before: RowMap | None) -> St
 
 
 def _weigh(linear: Any, before: RowMap | None, x: Tensor) -> Tensor:
-    return (x if before is None else before(x)) @ linear.weight.t()
+    rows: Tensor = (x if before is None else before(x)) @ linear.weight.t()
+    return rows
 
 
 def _linear_update(conv: Any, linear: Any, bias: Tensor | None, sums: Tensor, x: Tensor) -> Tensor:
@@ -243,7 +244,7 @@ def streamed_hetero(conv: Any) -> StreamedLayer | None:
         return None
     layers = {kind: streamed_conv(module) for kind, module in conv.convs.items()}
     messages: dict[EdgeType, Messages] = {}
-    parts: dict[str, dict[EdgeType, Callable[..., Tensor]]] = {}
+    parts: dict[str, dict[EdgeType, Update]] = {}
     for kind, layer in layers.items():
         if layer is None or not isinstance(layer.messages, Messages):
             return None
@@ -252,7 +253,7 @@ def streamed_hetero(conv: Any) -> StreamedLayer | None:
             return None
         messages[kind] = layer.messages
         parts.setdefault(kind[-1], {})[kind] = layer.update
-    group = sys.modules[type(conv).__module__].group  # type: ignore[attr-defined]
+    group = sys.modules[type(conv).__module__].group
     updates = {
         kind: partial(_hetero_update, partial(group, aggr=conv.aggr), of_edges)
         for kind, of_edges in parts.items()
@@ -262,7 +263,7 @@ def streamed_hetero(conv: Any) -> StreamedLayer | None:
 
 def _hetero_update(
     group: Callable[[list[Tensor]], Tensor],
-    parts: Mapping[EdgeType, Callable[..., Tensor]],
+    parts: Mapping[EdgeType, Update],
     sums: Mapping[EdgeType, Tensor],
     x: Tensor,
 ) -> Tensor:
@@ -272,14 +273,12 @@ def _hetero_update(
 def streamed_of_stack(model: Any, i: int) -> StreamedLayer | None:
     """Layer i of one of torch_geometric.nn.models, with what follows its convolution."""
     layer = streamed_conv(model.convs[i])
-    if layer is None:
+    if layer is None or isinstance(layer.update, Mapping):
         return None
     return replace(layer, update=partial(_stack_update, model, i, layer.update))
 
 
-def _stack_update(
-    model: Any, i: int, update: Callable[..., Tensor], sums: Tensor, x: Tensor
-) -> Tensor:
+def _stack_update(model: Any, i: int, update: Update, sums: Tensor, x: Tensor) -> Tensor:
     rows = update(sums, x)
     rest = copy(model)  # with a layer that is done, and what follows it
     rest._modules = {**model._modules, "convs": [lambda *_: rows] * (i + 1)}
