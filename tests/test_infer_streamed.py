@@ -84,7 +84,7 @@ def test_memory_and_threads_change_no_byte(
     contents = set()
     for memory, threads in ((1 << 30, 2), (1 << 30, 1), (200_000, 2), (40_000, 1)):
         monkeypatch.setattr(stream.StreamedRows, "_memory", lambda *_, m=memory: m)
-        monkeypatch.setattr(stream, "available_processors", lambda n=threads: n)
+        monkeypatch.setattr(stream, "_num_threads", lambda n=threads: n)
         assert_near(gz.infer(model, ds, tmp_path / "h.gd"), rows_of(model, X, EDGE_INDEX))
         contents.add((tmp_path / "h.gd").read_bytes())
     assert len(contents) == 1
@@ -114,7 +114,7 @@ def test_typed_layers(small: None, no_gathering: None, tmp_path: Path) -> None:
     }
     x = {k: RNG.normal(size=(n, DIM)).astype(np.float32) for k, n in counts.items()}
     ds = gz.build(tmp_path / "data", edges, nodes={k: {"x": rows} for k, rows in x.items()})
-    mlp = torch.nn.Linear(DIM, 12)
+    mlp = torch.nn.Sequential(torch.nn.Linear(DIM, 12), torch.nn.Dropout()).eval()
     first = HeteroConv(
         {
             types[0]: SAGEConv((DIM, DIM), 12),
@@ -133,6 +133,7 @@ def test_typed_layers(small: None, no_gathering: None, tmp_path: Path) -> None:
         edge_index = {kind: torch.from_numpy(both) for kind, both in edges.items()}
         hidden = first({k: torch.from_numpy(rows) for k, rows in x.items()}, edge_index)
         wanted = second({k: elu(rows) for k, rows in hidden.items()}, edge_index)
+    mlp.train()
     stores = gz.infer([gz.StreamedLayer.of(first, elu), second], ds, tmp_path / "h")
     assert stores.keys() == wanted.keys() == {"paper"}
     assert_near(stores["paper"], wanted["paper"])

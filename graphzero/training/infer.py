@@ -143,7 +143,10 @@ def infer(
     is_whole_model = not isinstance(model, Sequence)
     if is_whole_model:
         ds.require_untyped("whole models are computed")
+    streamed = [layer for layer in layers if isinstance(layer, StreamedLayer)]
+    weights = set().union(*(layer.edge_weights for layer in streamed))
     check_inferable(ds, gather)
+    ds.require_unedited(sorted(weights))
     if dtype not in _DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(_DTYPES)}, not {dtype!r}")
     limit = None if memory_limit is None else parse_size(memory_limit, "memory_limit")
@@ -151,6 +154,7 @@ def infer(
         raise ValueError(f"memory_limit must be at least {format_bytes(_LEAST_LIMIT)}")
     functions = [model] if is_whole_model else model
     modules = [function for function in functions if isinstance(function, torch.nn.Module)]
+    modules += [module for layer in streamed for module in layer.modules]
     if device is None:
         devices = (parameter.device for module in modules for parameter in module.parameters())
         device = next(devices, torch.device("cpu"))
@@ -179,7 +183,7 @@ def infer(
         run.target.mkdir(exist_ok=True)
     outputs = [Output("out", path) for path in run.outputs(ds.nodes).values()]
     check_outputs(outputs, files_of_dataset(ds.paths))
-    options = run.options(modules, gather)
+    options = run.options(modules, [*gather, *sorted(weights)])
     with evaluating(modules), working_folder(run.target, options, resume) as folder:
         return run.all_layers(folder, progress)
 

@@ -53,8 +53,8 @@ _GAP_GROUPS = 32  # unused ones that are read along rather than skipped
 _LIST_BYTES = 1 << 20  # of a list that is kept; of longer ones, what a window needs is read
 _PARTS = 8  # of a block for each thread
 _DESTINATION_WORK = 4  # of a destination, where that of an edge is 1
-_DESTINATION_BYTES = 64  # its cursor, place and degree, and what they are made of
-_WINDOW_SHARE = 8  # an eighth of the memory is a window, of which there are two; sums have half
+_DESTINATION_BYTES = 40  # its cursor, place and degree, and what they are made of
+_SUMS_SHARE, _WINDOW_SHARE = 0.7, 0.05  # of the memory; there are two windows
 _FREE_SHARE = 0.8  # of the memory that is available
 _CHECKED, _TOLERANCE = 64, 1e-3
 _LEAST_TOTAL = 1e-16  # as in PyG's softmax
@@ -145,9 +145,14 @@ class _Reader:
         return _as_float32(rows)
 
 
+def _num_threads() -> int:
+    """As many as torch may use, which `graphzero.ray` and users limit."""
+    return min(available_processors(), torch.get_num_threads())
+
+
 def _torch_threads(stack: ExitStack) -> WorkerThreads:
     """Threads for maps of chunks, in each of which torch uses no others and keeps no gradients."""
-    count, num_threads = available_processors(), torch.get_num_threads()
+    count, num_threads = _num_threads(), torch.get_num_threads()
     threads, barrier = WorkerThreads(count, "graphzero-sums"), Barrier(count)
     stack.callback(threads.close)
     try:
@@ -294,7 +299,7 @@ class StreamedRows:
 
     def _blocks(self, start: int) -> Iterator[NodeRange]:
         """Ranges of destinations from `start` on whose sums fit in memory, with their bytes."""
-        most = _CACHED_BYTES if self._has_room() else self._memory() // 2
+        most = _CACHED_BYTES if self._has_room() else int(self._memory() * _SUMS_SHARE)
         num_nodes, begin, size = self._nodes.num_nodes, start, 0
         for first in range(start, num_nodes, CHUNK):
             last = min(num_nodes, first + CHUNK)
@@ -355,7 +360,7 @@ class StreamedRows:
                 ahead: deque[Future[Rows]] = deque()
                 for first, x in own.chunks(block.begin, block.end, None):
                     ahead.append(threads.submit(self._finished, streams, sums, first, x))
-                    if len(ahead) > 2 * available_processors():
+                    if len(ahead) > 2 * _num_threads():
                         yield ahead.popleft().result()
                 while ahead:
                     yield ahead.popleft().result()
@@ -385,7 +390,7 @@ class _Stream:
         self._count = relation.source.num_nodes
         is_whole, width = layer._has_room(), relation.row_numbers
         chunk = layer._chunk
-        window = layer._memory() // _WINDOW_SHARE // (4 * width) // chunk * chunk
+        window = int(layer._memory() * _WINDOW_SHARE) // (4 * width) // chunk * chunk
         self._window = self._count if is_whole else min(self._count, max(chunk, window))
         self._buffers = [
             np.empty((self._window, width), np.float32) for _ in range(1 if is_whole else 2)
@@ -412,7 +417,7 @@ class _Stream:
         last, behind = min(self._count, first + self._window), deque[Future[None]]()
         for at, x in self._reader.chunks(first, last, used):
             behind.append(self._threads.submit(self._map, x, at, buffer[at - first :]))
-            if len(behind) > 2 * available_processors():
+            if len(behind) > 2 * _num_threads():
                 behind.popleft().result()
         for call in behind:
             call.result()
@@ -453,7 +458,7 @@ class _Stream:
         if not self._is_whole:
             used = _core.mark_sources(graph._csr, block.begin, block.end, self._reader.group)
         work = np.append(0, np.cumsum(sums.degrees + _DESTINATION_WORK))
-        targets = np.linspace(0, work[-1], _PARTS * available_processors() + 1)
+        targets = np.linspace(0, work[-1], _PARTS * _num_threads() + 1)
         cuts = np.searchsorted(work, targets).tolist()
         running: list[Future[None]] = []
         for number, first in enumerate(range(0, self._count, self._window)):

@@ -7,7 +7,7 @@ along edges, and a map of what comes of it. Layers of PyG that have it are recog
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -83,10 +83,20 @@ class StreamedLayer:
         The rows of some nodes, (n, width), of what came along their edges, (n, width), and of their
         rows in the layer before, (n, dim): a function of each node alone. In a typed graph it gets
         the former as a dict by edge type; types that are not in the dict get no rows.
+    modules : sequence of torch.nn.Module
+        Which are meanwhile in evaluation mode; their device is the default one.
     """
 
     messages: Messages | Mapping[EdgeType, Messages]
     update: Update | Mapping[str, Update]
+    modules: Sequence[torch.nn.Module] = ()
+
+    @property
+    def edge_weights(self) -> set[str]:
+        """The attributes of edges that it uses."""
+        messages = self.messages
+        of_edges = messages.values() if isinstance(messages, Mapping) else [messages]
+        return {m.edge_weight for m in of_edges if m.edge_weight is not None}
 
     @classmethod
     def of(cls, conv: Any, after: RowMap | None = None) -> StreamedLayer:
@@ -107,6 +117,8 @@ class StreamedLayer:
         layer = streamed_hetero(conv) or streamed_conv(conv)
         if layer is None:
             raise TypeError(f"{conv} cannot be streamed: give infer a function of mini-batches")
+        modules = [part for part in (conv, after) if isinstance(part, torch.nn.Module)]
+        layer = replace(layer, modules=modules)
         if after is None:
             return layer
         if isinstance(layer.update, Mapping):
