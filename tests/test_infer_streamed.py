@@ -211,6 +211,16 @@ def test_an_interrupted_layer_goes_on_where_it_was(
     assert (tmp_path / "h.gd").read_bytes() == (tmp_path / "whole.gd").read_bytes()
 
 
+@pytest.mark.parametrize("entry", [0, 1 << 31])
+def test_corrupt_lists_are_refused(entry: int, small: None, ds: gz.Dataset, tmp_path: Path) -> None:
+    section = ds.graph._sections["indices"]
+    with open(ds.graph.path, "r+b") as file:
+        file.seek(section.offset + 4 * (int(ds.graph.indptr[1]) - 1))  # the last of node 0
+        file.write(np.uint32(entry).tobytes())
+    with pytest.raises(gz.FormatError, match="corrupt|out of range"):
+        gz.infer(MODELS["mean"](DIM), ds, tmp_path / "h.gd")
+
+
 @pytest.mark.parametrize(
     ("layer", "text"),
     [

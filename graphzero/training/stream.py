@@ -11,7 +11,6 @@ of rows get the same chunks.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -26,7 +25,6 @@ import torch
 from torch import Tensor
 
 from graphzero import _core
-from graphzero.errors import FormatError
 from graphzero.graph.dataset import Dataset
 from graphzero.graph.features import FeatureStore, as_booleans
 from graphzero.graph.nodes_and_edges import EdgeStore, NodeStore
@@ -90,8 +88,6 @@ class _Reader:
 
     def __init__(self, store: FeatureStore, chunk: int, stack: ExitStack) -> None:
         self._store, self._chunk = store, chunk
-        self._fd = os.open(store.path, os.O_RDONLY | os.O_CLOEXEC)
-        stack.callback(os.close, self._fd)
         self._thread = WorkerThreads(1, "graphzero-rows")
         stack.callback(self._thread.close)
         self.group = max(1, _GROUP_BYTES // store.row_bytes)
@@ -131,17 +127,12 @@ class _Reader:
         ]
 
     def _read(self, first: int, last: int, runs: list[tuple[int, int]]) -> Rows:
-        store = self._store
-        is_whole = runs == [(first, last)]
+        store, is_whole = self._store, runs == [(first, last)]
         rows = (np.empty if is_whole else np.zeros)((last - first, store.feature_dim), store.dtype)
         for begin, end in runs:
-            view = memoryview(rows[begin - first : end - first].reshape(-1).view(np.uint8).data)
-            at = store.origin + begin * store.row_bytes
-            while view.nbytes:
-                count = os.preadv(self._fd, [view], at)
-                if count == 0:
-                    raise FormatError(f"{store.path} is shorter than when it was opened")
-                view, at = view[count:], at + count
+            at, size = store.origin + begin * store.row_bytes, (end - begin) * store.row_bytes
+            stored = np.frombuffer(store.mapping.read(at, size), store.dtype)
+            rows[begin - first : end - first] = stored.reshape(end - begin, -1)
         return _as_float32(rows)
 
 
