@@ -193,7 +193,7 @@ class StreamedRows:
         if unknown := [kind for kind in of_edges if kind not in view.edges]:
             raise ValueError(f"{name} has messages along {unknown[0]}, which the dataset lacks")
         self._relations: dict[EdgeType, _Relation] = {}
-        self._chunk = 1
+        self._chunk, self._is_whole = 1, True
         if self._update is not None and self._nodes.num_nodes > 0:
             self._prepare({k: m for k, m in of_edges.items() if self._is_here(k)})
 
@@ -236,6 +236,7 @@ class StreamedRows:
         dims = [r.source.feature_dim for r in self._relations.values()]
         dims += [r.sum_numbers for r in self._relations.values()]
         widest = max(*dims, x.shape[1], rows[0].numel(), 1)
+        self._is_whole = self._has_room()  # once: memory may change meanwhile
         self._chunk = max(64, 1 << int(np.log2(_CHUNK_BYTES / (4 * widest))))
 
     def _rows_of(self, nodes: NodeStore) -> FeatureStore:
@@ -260,6 +261,8 @@ class StreamedRows:
         if not isinstance(result, Tensor) or result.dim() > 2 or len(result) != len(rows):
             shown = list(result.shape) if isinstance(result, Tensor) else type(result).__name__
             raise ValueError(f"{self._name} must return a row for each of {len(rows)}, not {shown}")
+        if len(rows) == 0:
+            return result
         other, result = function(rows[::2]).float(), result.float()
         worst = float((other - result[::2]).abs().nan_to_num().max())
         if worst > _TOLERANCE * max(_TOLERANCE, float(result.abs().nan_to_num().max())):
@@ -290,7 +293,7 @@ class StreamedRows:
 
     def _blocks(self, start: int) -> Iterator[NodeRange]:
         """Ranges of destinations from `start` on whose sums fit in memory, with their bytes."""
-        most = _CACHED_BYTES if self._has_room() else int(self._memory() * _SUMS_SHARE)
+        most = _CACHED_BYTES if self._is_whole else int(self._memory() * _SUMS_SHARE)
         num_nodes, begin, size = self._nodes.num_nodes, start, 0
         for first in range(start, num_nodes, CHUNK):
             last = min(num_nodes, first + CHUNK)
@@ -339,6 +342,8 @@ class StreamedRows:
 
     def rows(self, ranges: Sequence[NodeRange]) -> Generator[Rows, None, None]:
         """The rows of some ranges of nodes, in pieces."""
+        if not ranges:
+            return
         with ExitStack() as stack:
             threads = _torch_threads(stack)
             own = _Reader(self._own, self._chunk, stack)
@@ -379,10 +384,10 @@ class _Stream:
         self._layer, self._relation, self._reader = layer, relation, reader
         self._threads, self._messages = threads, relation.messages
         self._count = relation.source.num_nodes
-        is_whole, width = layer._has_room(), relation.row_numbers
-        chunk = layer._chunk
-        window = int(layer._memory() * _WINDOW_SHARE) // (4 * width) // chunk * chunk
-        self._window = self._count if is_whole else min(self._count, max(chunk, window))
+        is_whole, width, chunk = layer._is_whole, relation.row_numbers, layer._chunk
+        share = layer._memory() * _WINDOW_SHARE / len(layer._relations)
+        window = int(share) // (4 * width) // chunk * chunk
+        self._window = max(1, self._count if is_whole else min(self._count, max(chunk, window)))
         self._buffers = [
             np.empty((self._window, width), np.float32) for _ in range(1 if is_whole else 2)
         ]
