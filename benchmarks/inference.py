@@ -31,15 +31,22 @@ from graphzero.report.limited_memory import limited_group
 LIMITED, FREE = "limited", "free"
 
 
+def read_bytes() -> int:
+    """What this process has read from disks."""
+    text = Path("/proc/self/io").read_text()
+    return int(text.partition("read_bytes: ")[2].split()[0])
+
+
 def run_child(dataset: str, out: str, limit: int, dim: int, hidden: int) -> None:
     """Infers in this process, and prints what it took as JSON."""
     torch.manual_seed(0)
     with gz.open(dataset) as ds:
         model = gz.GraphSAGE(dim, hidden, 16, 2).eval()
-        before = machine.anonymous_bytes()
+        before, read = machine.anonymous_bytes(), read_bytes()
         with machine.PeakAnonymous() as watched, machine.Stopwatch() as watch:
             gz.infer(model, ds, out, memory_limit=limit or None).close()
-    print(json.dumps({"seconds": watch.seconds, "before": before, "peak": watched.peak}))
+    answer = {"seconds": watch.seconds, "before": before, "peak": watched.peak}
+    print(json.dumps(answer | {"read": read_bytes() - read}))
 
 
 def run(options: argparse.Namespace, dataset: Path, out: Path, limit: int) -> dict[str, Any]:
@@ -129,6 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(machine.heading(found, lines), end="\n\n")
     for name, each in seconds.items():
         print(f"{name}: {timing.span(each)} s")
+        print(f"{name}: {timing.span([a['read'] / 1e9 for a in found['results'][name]])} GB read")
     print(f"ratio of a pair: {timing.span(ratios)}")
     print(
         f"largest difference of a number, as a part of its row's largest: {found['difference']:.2g}"

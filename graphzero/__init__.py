@@ -73,6 +73,8 @@ if TYPE_CHECKING:
     from graphzero.training.captured_step import CapturedStep as CapturedStep
     from graphzero.training.graphsage import GraphSAGE as GraphSAGE
     from graphzero.training.infer import infer as infer
+    from graphzero.training.streamed_layers import Messages as Messages
+    from graphzero.training.streamed_layers import StreamedLayer as StreamedLayer
 
 __version__ = "1.0.0rc1"
 
@@ -106,6 +108,7 @@ _LAZY = {
         "graphzero.training.captured_step": ("CapturedStep",),
         "graphzero.training.graphsage": ("GraphSAGE",),
         "graphzero.training.infer": ("infer",),
+        "graphzero.training.streamed_layers": ("Messages", "StreamedLayer"),
     }.items()
     for name in names
 }

@@ -106,6 +106,7 @@ cdef extern from "graphzero/csr.h" nogil:
         bool_t incoming
         bool_t bipartite
         bool_t typed
+    uint64_t gz_id(const gz_ids *ids, uint64_t i)
     gz_code gz_csr_from_header(const gz_header *header, const gz_mapping *mapping, gz_csr *out,
                                gz_error *err)
     uint64_t gz_csr_read_neighbors(const gz_csr *csr, const int64_t *positions, int64_t begin,
@@ -377,6 +378,33 @@ cdef extern from "graphzero/gather.h" nogil:
     uint64_t gz_translate(const gz_ids *table, uint64_t limit, const int64_t *ids, int64_t begin,
                           int64_t end, int64_t *out)
     int64_t gz_first_outside(const int64_t *ids, int64_t begin, int64_t end, int64_t limit)
+
+
+cdef extern from "graphzero/block_sums.h" nogil:
+    ctypedef enum gz_reduce:
+        GZ_SUM
+        GZ_MAX
+        GZ_MIN
+        GZ_ATTENTION
+    ctypedef struct gz_block_sums:
+        const gz_csr *csr
+        uint64_t first_node
+        uint64_t *cursors
+        const int64_t *places
+        float *sums
+        double *wide_sums
+        const float *weights
+        uint64_t first_weight
+        gz_reduce reduce
+        bool_t skips_loops
+        uint64_t width
+        uint64_t heads
+        float negative_slope
+        const float *scores
+    uint64_t gz_block_add(const gz_block_sums *block, const float *rows, uint64_t first,
+                          uint64_t last, int64_t begin, int64_t end)
+    uint64_t gz_mark_sources(const gz_csr *csr, uint64_t begin, uint64_t end, uint64_t group,
+                             uint8_t *marks)
 
 
 cdef extern from "graphzero/reads.h" nogil:

@@ -20,8 +20,8 @@ from graphzero.graph.dataset import Dataset
 from graphzero.training.infer import OneLayer, Rows
 from graphzero.training.infer import infer as infer_on_this_machine
 from graphzero.training.node_ranges import NodeRange
+from graphzero.training.stream import StreamedRows
 
-_BATCHES = 4  # of a task
 _RETRIES = 20  # of a task whose node was lost, or whose rows were lost with a node
 
 
@@ -33,12 +33,13 @@ def infer(
     gather: Sequence[str] = ("x",),
     memory_limit: int | str | None = None,
     device: Any = None,
+    dtype: str = "float32",
     resume: bool | None = None,
     progress: bool = False,
     num_cpus: float = 1,
     num_gpus: float = 0,
 ) -> Any:
-    """`graphzero.infer` with the ranges of nodes of each layer dealt to the nodes of a Ray cluster.
+    """`graphzero.infer` with the blocks of nodes of each layer dealt to the nodes of a Ray cluster.
 
     The bytes of the result are those of `graphzero.infer`, as far as torch computes the same on the
     machines with as many threads. This process writes the files and has one mini-batch tried; the
@@ -46,7 +47,7 @@ def infer(
 
     Parameters
     ----------
-    model, gather, resume, progress
+    model, gather, dtype, resume, progress
         As in `graphzero.infer`. Functions are pickled, as all that Ray runs.
     ds : Dataset
         Its folder has to be at the same path on every node, with the same content.
@@ -82,28 +83,33 @@ def infer(
         gather=gather,
         memory_limit=memory_limit,
         device=device,
+        dtype=dtype,
         resume=resume,
         progress=progress,
         _compute=partial(_deal, task, resources),
     )
 
 
-def _rows(layer: OneLayer, ranges: Sequence[NodeRange]) -> list[Rows | None]:
+def _rows(layer: OneLayer | StreamedRows, ranges: Sequence[NodeRange]) -> list[Rows | None]:
     with torch.no_grad():
         return list(layer.rows(ranges))
 
 
 def _deal(
-    task: Any, resources: dict[str, float], layer: OneLayer, ranges: Sequence[NodeRange]
+    task: Any,
+    resources: dict[str, float],
+    layer: OneLayer | StreamedRows,
+    ranges: Sequence[NodeRange],
 ) -> Generator[Rows | None, None, None]:
     """The rows of the ranges in their order, from tasks of which few are ahead of it."""
-    pieces = (ranges[first : first + _BATCHES] for first in range(0, len(ranges), _BATCHES))
+    # a task of a streamed layer reads the rows of all sources
+    size = layer.ranges_of_task or -(-len(ranges) // max(1, int(_at_once(resources))))
+    pieces = (ranges[first : first + size] for first in range(0, len(ranges), max(1, size)))
     shared = ray.put(layer)
     ahead: deque[Any] = deque()
     try:
         while True:
-            present = ray.cluster_resources()
-            at_once = min(present.get(name, 0) // n for name, n in resources.items() if n)
+            at_once = _at_once(resources)
             more = max(1, int(2 * at_once)) - len(ahead)  # negative where nodes were lost
             for piece in islice(pieces, max(0, more)):
                 ahead.append(task.remote(shared, piece))
@@ -113,3 +119,9 @@ def _deal(
     finally:
         for one in ahead:
             ray.cancel(one)
+
+
+def _at_once(resources: dict[str, float]) -> float:
+    """Tasks for which the cluster has room."""
+    present = ray.cluster_resources()
+    return min((present.get(name, 0) // n for name, n in resources.items() if n), default=1)

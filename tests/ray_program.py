@@ -23,7 +23,6 @@ import torch
 import graphzero as gz
 import graphzero.ray
 from graphzero.training import infer as inference
-from graphzero.training.layers import layers_of
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "ray_train.py"
 SECONDS = 0.03  # of a batch at least, so that kills come in the middle
@@ -76,6 +75,14 @@ def make_model():
     return gz.GraphSAGE(DIM, HIDDEN, CLASSES, 2).eval()
 
 
+def make_layers():
+    first, second = make_model().layers
+    return [
+        lambda batch: first(batch.x, batch.edge_index, batch.batch_size).relu(),
+        lambda batch: second(batch.x, batch.edge_index, batch.batch_size),
+    ]
+
+
 def infer(log, folder, out):
     inference.OneLayer._fitting = lambda *_: BATCH_EDGES
     sys.modules["graphzero.training.layer_files"]._RECORD_EVERY = 0.0
@@ -88,7 +95,7 @@ def infer(log, folder, out):
 
         return run
 
-    layers = [slow(layer, number) for number, layer in enumerate(layers_of(make_model())[0])]
+    layers = [slow(layer, number) for number, layer in enumerate(make_layers())]
     with gz.open(folder) as ds:
         gz.ray.infer(layers, ds, out, resume=True).close()
 

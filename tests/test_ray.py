@@ -191,7 +191,7 @@ def test_inference_has_the_same_bytes_when_nodes_and_the_program_are_killed(
 
     monkeypatch.setattr(inference.OneLayer, "_fitting", lambda *_: ray_program.BATCH_EDGES)
     with gz.open(folder) as ds:
-        gz.infer(ray_program.make_model(), ds, tmp_path / "whole.gd").close()
+        gz.infer(ray_program.make_layers(), ds, tmp_path / "whole.gd").close()
     machines.have(2)
     out = tmp_path / "h.gd"
     program = Program(machines, tmp_path, "infer", folder, out)

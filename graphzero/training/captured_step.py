@@ -38,7 +38,8 @@ class CapturedStep:
     - all tensors of a batch but `input_id` vary, and everything else is a constant: options of
       the optimizer but for its learning rate, which becomes a tensor that schedulers change; what
       Python computes. ``real_nodes``, ``real_edges`` and ``input_id`` cannot be read;
-      ``node_mask`` can where the batch was given it (``transform``: ``batch.node_mask = batch.node_mask``);
+      ``node_mask`` can where the batch was given it (``transform``:
+      ``batch.node_mask = batch.node_mask``);
     - shapes must not depend on values: no boolean masks, no ``nonzero``, no ``item``. PyG's
       ``GCNConv`` and ``GATConv`` need ``add_self_loops=False``;
     - dropout draws anew in every step; gradients are clipped by a hook,

@@ -1,7 +1,8 @@
 """`infer`: the rows that a model computes for every node, layer by layer, over all neighbours.
 
 Each layer reads the rows of the one before from a file, and writes its own to another, in the order
-in which nodes are stored. Mini-batches have as many nodes as fit in memory with all their edges; a
+in which nodes are stored. Layers of the form of `StreamedLayer` are streamed; others gather the
+neighbours' rows of mini-batches, which have as many nodes as fit in memory with all their edges; a
 node with more edges than that is alone in its mini-batch.
 """
 
@@ -39,7 +40,9 @@ from graphzero.store.outputs import Output, check_outputs, files_of_dataset
 from graphzero.training.layer_files import Folder, RowsFile, RowsState, working_folder
 from graphzero.training.layers import (
     DEGREE,
+    DEPENDS_ON_MORE,
     Layer,
+    LayerOptions,
     evaluating,
     layers_of,
     rows_of,
@@ -50,11 +53,14 @@ from graphzero.training.node_ranges import (
     RangeDataset,
     node_ranges,
 )
+from graphzero.training.stream import StreamedRows
+from graphzero.training.streamed_layers import Messages, StreamedLayer
 from graphzero.units import format_bytes, parse_size
 
 _BATCH_BYTES = 512 << 20  # of rows that are in memory at the same time, without a memory_limit
 _SHARE = 4  # a fourth of the limit is for rows of mini-batches, the rest for what is kept of files
 _LEAST_LIMIT = 64 << 20
+_DTYPES = ("float32", "float16", "bfloat16")
 _COPIES = 8  # of the rows of a batch: in batches under way, as messages, as results
 _COPIES_ALONE = 4  # of those of a batch that is larger than others
 _EDGE_BYTES = 200  # of an edge besides: ids, positions, what sampling needs
@@ -62,7 +68,9 @@ _CHECKED, _CHECKED_EDGES, _SOURCES_FANOUT, _TOLERANCE = 16, 10_000, 10, 1e-3
 
 
 Rows = npt.NDArray[np.float32]
-Compute = Callable[["OneLayer", Sequence[NodeRange]], Generator["Rows | None", None, None]]
+Compute = Callable[
+    ["OneLayer | StreamedRows", Sequence[NodeRange]], Generator["Rows | None", None, None]
+]
 
 
 def infer(
@@ -73,6 +81,7 @@ def infer(
     gather: Sequence[str] = ("x",),
     memory_limit: int | str | None = None,
     device: torch.device | str | None = None,
+    dtype: str = "float32",
     resume: bool | None = None,
     progress: bool = False,
     _compute: Compute | None = None,  # the rows of some ranges of nodes of a layer, of `ray`
@@ -85,13 +94,15 @@ def infer(
 
     Parameters
     ----------
-    model : sequence of callables, GraphSAGE, or one of torch_geometric.nn.models
+    model : sequence of layers, GraphSAGE, or one of torch_geometric.nn.models
         Models of PyG are taken as they are: ``GraphSAGE``, ``GCN``, ``GAT``, ``GIN``, ... For
-        others, a list with a function for each layer. It gets a mini-batch that has some nodes as
-        seeds and all their neighbours, with the rows of the layer before as ``batch.x``, and
-        returns a row for each seed, ``(batch_size, width)``, or for each node. In a typed graph the
-        seeds are of one type, ``batch.input_type``, and it may return a dict by node type; a type
-        that it does not have gets no rows, and is absent from the next layer's ``batch.x_dict``.
+        others, a list with a `StreamedLayer` for each layer, which reads every row once, or a
+        function. Convolutions and a ``HeteroConv`` that `StreamedLayer.of` takes may be in the list
+        themselves. A function gets a mini-batch that has some nodes as seeds and all their
+        neighbours, with the rows of the layer before as ``batch.x``, and returns a row for each
+        seed, ``(batch_size, width)``, or for each node. In a typed graph the seeds are of one type,
+        ``batch.input_type``, and it may return a dict by node type; a type that it does not have
+        gets no rows, and is absent from the next layer's ``batch.x_dict``.
     ds : Dataset
         With in-neighbours.
     out : path-like
@@ -103,11 +114,13 @@ def infer(
         take. Default: 512 MB of rows in mini-batches; of the files, what there is room for.
     device : torch device, optional
         Where batches are moved to. Default: that of the model's parameters, else the CPU.
+    dtype : str
+        Of the files: "float32", "float16" or "bfloat16".
     resume : bool, optional
         Whether to continue an inference with the same model, dataset, `out` and limit that was
         interrupted. Default: an error if there is one.
     progress : bool
-        Whether to show progress on stderr.
+        Whether to show progress on stderr, and of each layer whether it is streamed or gathered.
 
     Returns
     -------
@@ -126,31 +139,37 @@ def infer(
     OSError
         With errno and path: no permission, no disk space, or another process writes to `out`.
     """
-    layers, needs_degrees = layers_of(model)
+    layers = layers_of(model)
     is_whole_model = not isinstance(model, Sequence)
     if is_whole_model:
         ds.require_untyped("whole models are computed")
+    streamed = [layer for layer in layers if isinstance(layer, StreamedLayer)]
+    weights = set().union(*(layer.edge_weights for layer in streamed))
     check_inferable(ds, gather)
+    ds.require_unedited(sorted(weights))
+    if dtype not in _DTYPES:
+        raise ValueError(f"dtype must be one of {', '.join(_DTYPES)}, not {dtype!r}")
     limit = None if memory_limit is None else parse_size(memory_limit, "memory_limit")
     if limit is not None and limit < _LEAST_LIMIT:
         raise ValueError(f"memory_limit must be at least {format_bytes(_LEAST_LIMIT)}")
     functions = [model] if is_whole_model else model
     modules = [function for function in functions if isinstance(function, torch.nn.Module)]
+    modules += [module for layer in streamed for module in layer.modules]
     if device is None:
         devices = (parameter.device for module in modules for parameter in module.parameters())
         device = next(devices, torch.device("cpu"))
     common = LayerOptions(
-        gather=(*gather, DEGREE) if needs_degrees else tuple(gather),
+        gather=tuple(gather),
         limit=limit,
         device=torch.device(device),
         widest=_widest(modules),
+        dtype=dtype,
     )
     run = _Inference(
         ds=ds,
         layers=layers,
-        needs_degrees=needs_degrees,
         common=common,
-        compute=_compute or OneLayer.rows,
+        compute=_compute or _rows,
         target=Path(os.path.realpath(out)),
     )
     edge_attributes = {name for edges in ds.edges.values() for name in edges.attributes}
@@ -164,9 +183,15 @@ def infer(
         run.target.mkdir(exist_ok=True)
     outputs = [Output("out", path) for path in run.outputs(ds.nodes).values()]
     check_outputs(outputs, files_of_dataset(ds.paths))
-    options = run.options(modules, gather)
+    options = run.options(modules, [*gather, *sorted(weights)])
     with evaluating(modules), working_folder(run.target, options, resume) as folder:
         return run.all_layers(folder, progress)
+
+
+def _rows(
+    layer: OneLayer | StreamedRows, ranges: Sequence[NodeRange]
+) -> Generator[Rows | None, None, None]:
+    yield from layer.rows(ranges)
 
 
 def check_inferable(ds: Dataset, gather: Sequence[str]) -> None:
@@ -192,22 +217,11 @@ def _widest(modules: Sequence[torch.nn.Module]) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayerOptions:
-    """What all layers have in common."""
-
-    gather: tuple[str, ...]
-    limit: int | None
-    device: torch.device
-    widest: int  # of what is known to be computed for an edge
-
-
-@dataclass(frozen=True, kw_only=True)
 class _Inference:
     """All layers of a model, one after the other."""
 
     ds: Dataset
-    layers: Sequence[Layer]
-    needs_degrees: bool
+    layers: Sequence[Layer | StreamedLayer]
     common: LayerOptions
     compute: Compute
     target: Path
@@ -232,7 +246,8 @@ class _Inference:
             "graph": f"{zlib.crc32(repr(graphs).encode()):08x}",
             "attributes": f"{zlib.crc32(repr(files).encode()):08x}",
             "model": f"{crc:08x}" if modules else "functions",
-            "layers": len(self.layers),
+            "layers": [_way(layer) for layer in self.layers],
+            "dtype": self.common.dtype,
             "gather": list(gather),
             "memory_limit": self.common.limit,
         }
@@ -252,12 +267,13 @@ class _Inference:
             disable=not progress,
         ) as bar:
             for i in range(num_done, len(self.layers)):
-                bar.set_description(f"layer {i + 1} of {len(self.layers)}")
+                way = _way(self.layers[i])
+                bar.set_description(f"layer {i + 1} of {len(self.layers)}, {way}")
                 with ExitStack() as stack:
                     view = copy(self.ds)
                     if i > 0:
                         _replace_x(view, folder.open(files[i - 1], stack))
-                    if self.needs_degrees:
+                    if _needs_degrees(self.layers[i]):
                         degrees = stack.enter_context(_degrees(self.ds, folder))
                         view.nodes[NODES].attributes[DEGREE] = degrees
                     self._one_layer(i, view, folder, files[i], bar.update)
@@ -278,8 +294,13 @@ class _Inference:
             if name in folder.done:
                 advance(self.ds.nodes[node_type].num_nodes)
                 continue
-            layer = OneLayer(self.common, view, node_type, self.layers[i], f"layer {i}")
-            folder.done[name] = layer.write(folder, name, advance, self.compute)
+            layer, called = self.layers[i], f"layer {i}"
+            computed: OneLayer | StreamedRows
+            if isinstance(layer, StreamedLayer):
+                computed = StreamedRows(self.common, view, node_type, layer, called)
+            else:
+                computed = OneLayer(self.common, view, node_type, layer, called)
+            folder.done[name] = computed.write(folder, name, advance, self.compute)
             folder.save()
 
     def outputs(self, node_types: Iterable[str]) -> dict[str, Path]:
@@ -303,6 +324,17 @@ class _Inference:
         return stores if self.ds.is_typed else stores[NODES]
 
 
+def _way(layer: Layer | StreamedLayer) -> str:
+    """How a layer is computed."""
+    return "streamed" if isinstance(layer, StreamedLayer) else "gathered"
+
+
+def _needs_degrees(layer: Layer | StreamedLayer) -> bool:
+    if not isinstance(layer, StreamedLayer) or not isinstance(layer.messages, Messages):
+        return False
+    return layer.messages.degree_norm
+
+
 def _replace_x(view: Dataset, rows: Mapping[str, FeatureStore]) -> None:
     """Has the rows of a layer in place of the features."""
     for node_type, nodes in view.nodes.items():
@@ -316,7 +348,7 @@ def _degrees(ds: Dataset, folder: Folder) -> FeatureStore:
     name, nodes, graph = f"{DEGREE}.gd", ds.nodes[NODES], ds.graph
     if folder.done.get(name):
         return FeatureStore(folder.path / name)
-    with RowsFile(folder, folder.path / name, nodes, RowsState(name)) as file:
+    with RowsFile(folder, folder.path / name, nodes, RowsState(name), "float32") as file:
         for begin, end, _ in node_ranges([graph], graph.num_nodes, CHUNK):
             ends = graph.indptr[begin : end + 1].astype(np.int64)
             degrees = ends[1:] - ends[:-1]
@@ -331,7 +363,9 @@ def _degrees(ds: Dataset, folder: Folder) -> FeatureStore:
 
 
 class OneLayer:
-    """One layer for the nodes of one type."""
+    """One layer for the nodes of one type, by gathering."""
+
+    ranges_of_task: int | None = 4  # of `graphzero.ray`
 
     def __init__(
         self, options: LayerOptions, view: Dataset, node_type: str, layer: Layer, name: str
@@ -369,7 +403,8 @@ class OneLayer:
             raise ValueError(
                 f"node {user_id} has {largest.size - 1:,} neighbours, whose rows take "
                 f"{format_bytes(need)} in {self._name}, and there are {format_bytes(room)}: give a "
-                f"larger memory_limit, or narrower layers"
+                f"larger memory_limit, or the layer as a graphzero.StreamedLayer, which needs no "
+                f"memory for neighbours"
             )
 
     def write(
@@ -384,7 +419,7 @@ class OneLayer:
         lists = [edges.graph for edges in self._edges]
         ranges = list(node_ranges(lists, nodes.num_nodes, self._most))
         self._require_room(max(ranges, key=lambda nodes: nodes.size), width)
-        file = folder.file(name, nodes)
+        file = folder.file(name, nodes, self._options.dtype)
         num_done = file.batches
         advance(0 if num_done == 0 else ranges[num_done - 1].end)
         ranges = ranges[num_done:]
@@ -451,12 +486,5 @@ class OneLayer:
         differences = [(a - b).abs().nan_to_num().max() for a, b in changes if a is not None]
         worst = float(max(differences, default=0))
         if worst > _TOLERANCE * max(_TOLERANCE, float(rows.abs().nan_to_num().max())):
-            raise ValueError(
-                f"{self._name} gives a node other rows (by {worst:.2g}) when other nodes are in "
-                f"the batch, too: it depends on more than the neighbours of a node, as GCNConv and "
-                f"norms over all nodes do, or dropout or batch norm is in training mode. Call "
-                f"model.eval(), give PyG's GCN as a whole model, and use norms of a node alone, "
-                f"such as LayerNorm(mode='node'); or compute model(data.x, data.edge_index) of the "
-                f"whole graph at once"
-            )
+            raise ValueError(DEPENDS_ON_MORE.format(self._name, worst))
         return int(rows.shape[1])

@@ -14,13 +14,14 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from graphzero.errors import FormatError
 from graphzero.graph.features import FeatureStore
 from graphzero.graph.nodes_and_edges import NodeStore
 from graphzero.loader.states import differences
 from graphzero.store.atomic import folder_lock, write_at, write_atomically
-from graphzero.store.format import FLAG_VECTOR, Header, encode_header, layout
+from graphzero.store.format import BFLOAT16, FLAG_VECTOR, Header, as_dtype, encode_header, layout
 
 _RECORD_EVERY = 5.0  # seconds
 _RECORD = "progress.json"
@@ -67,11 +68,11 @@ class Folder:
         for name in files.values():
             (self.path / name).unlink(missing_ok=True)
 
-    def file(self, name: str, nodes: NodeStore) -> RowsFile:
+    def file(self, name: str, nodes: NodeStore, dtype: str) -> RowsFile:
         """A file of rows of some nodes, as far as it is written."""
         if self.state is None or self.state.name != name:
             self.state = RowsState(name)
-        return RowsFile(self, self.path / name, nodes, self.state)
+        return RowsFile(self, self.path / name, nodes, self.state, dtype)
 
 
 @dataclass
@@ -88,8 +89,11 @@ class RowsState:
 class RowsFile:
     """A ``.gd`` file that is written from its first row to its last, and can be continued."""
 
-    def __init__(self, folder: Folder, path: Path, nodes: NodeStore, state: RowsState) -> None:
+    def __init__(
+        self, folder: Folder, path: Path, nodes: NodeStore, state: RowsState, dtype: str
+    ) -> None:
         self._folder, self._nodes, self._state = folder, nodes, state
+        self._dtype = as_dtype(dtype)
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._saved = time.monotonic()
         self._rank = _rank_of(nodes)
@@ -102,9 +106,14 @@ class RowsFile:
         """Mini-batches whose rows are there."""
         return self._state.batches
 
+    @property
+    def rows(self) -> int:
+        """Rows that are there."""
+        return self._state.rows
+
     def _lay_out(self, shape: Sequence[int]) -> Header:
         count, width = self._nodes.num_nodes, int(np.prod(shape))
-        arrays: list[tuple[str, npt.DTypeLike, int]] = [("rows", "<f4", count * width)]
+        arrays: list[tuple[str, npt.DTypeLike, int]] = [("rows", self._dtype, count * width)]
         if self._rank is not None:
             arrays.append(("node_rank", self._rank.dtype, count))
         flags = 0 if shape else FLAG_VECTOR
@@ -120,8 +129,11 @@ class RowsFile:
             self._header = self._lay_out(shape)
         if shape != state.shape:
             raise ValueError(f"a layer returned rows of shape {state.shape}, now {shape}")
-        data = np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data
-        offset = self._header.sections[0].offset + state.rows * 4 * self._header.width
+        stored = self._as_stored(np.ascontiguousarray(rows).reshape(-1))
+        data = stored.view(np.uint8).data
+        offset = self._header.sections[0].offset + (
+            state.rows * self._dtype.itemsize * self._header.width
+        )
         write_at(self._fd, data, offset)
         state.crc = zlib.crc32(data, state.crc)
         state.rows += len(rows)
@@ -130,6 +142,12 @@ class RowsFile:
             os.fdatasync(self._fd)
             self._folder.save()
             self._saved = time.monotonic()
+
+    def _as_stored(self, numbers: npt.NDArray[np.float32]) -> npt.NDArray[np.generic]:
+        """Numbers in the dtype of the file; to the nearest, ties to even."""
+        if self._dtype != BFLOAT16:
+            return numbers.astype(self._dtype, copy=False)
+        return torch.from_numpy(numbers).bfloat16().view(torch.int16).numpy()
 
     def finish(self) -> None:
         """Writes the rest of the file."""

@@ -1,14 +1,14 @@
-"""The layers of a model as functions of mini-batches, for `graphzero.infer`.
+"""The layers of a model, for `graphzero.infer`.
 
-A layer is a function of a mini-batch with all neighbours of its seeds, which returns a row for each
-seed.
+A layer is streamed (see `StreamedLayer`), or is a function of a mini-batch with all neighbours of
+its seeds, which returns a row for each seed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import copy
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,11 +16,25 @@ import torch
 from torch import Tensor, nn
 
 from graphzero.training.graphsage import GraphSAGE
+from graphzero.training.streamed_layers import (
+    StreamedLayer,
+    streamed_conv,
+    streamed_graphsage,
+    streamed_hetero,
+    streamed_of_stack,
+)
 
 # A mini-batch, whose attributes depend on the dataset.
 Batch = Any
 Layer = Callable[[Batch], object]
 
+DEPENDS_ON_MORE = (
+    "{} gives a node other rows (by {:.2g}) when other nodes are in the batch, too: it depends on "
+    "more than the neighbours of a node, as GCNConv and norms over all nodes do, or dropout or "
+    "batch norm is in training mode. Call model.eval(), give PyG's GCN as a whole model, and use "
+    "norms of a node alone, such as LayerNorm(mode='node'); or compute "
+    "model(data.x, data.edge_index) of the whole graph at once"
+)
 DEGREE = "in_degree"  # the node attribute with the incoming edges of each node, self-loops left out
 _WRITE_LAYERS = """give a list with a function for each layer, which returns a row for each seed:
     layers = [
@@ -28,11 +42,23 @@ _WRITE_LAYERS = """give a list with a function for each layer, which returns a r
         lambda batch: model.conv2(batch.x, batch.edge_index),
     ]
     graphzero.infer(layers, ds, out=...)
+or graphzero.StreamedLayer for each;
 call model.eval() before, and give edge attributes that they use as gather=["x", "edge_attr"]"""
 
 
-def layers_of(model: object) -> tuple[list[Layer], bool]:
-    """The layers of a model, and whether they need the attribute `DEGREE`.
+@dataclass(frozen=True, kw_only=True)
+class LayerOptions:
+    """What all layers have in common."""
+
+    gather: tuple[str, ...]
+    limit: int | None
+    device: torch.device
+    widest: int  # of what is known to be computed for an edge
+    dtype: str  # of the files
+
+
+def layers_of(model: object) -> list[Layer | StreamedLayer]:
+    """The layers of a model: streamed ones, and functions of mini-batches.
 
     Parameters
     ----------
@@ -47,30 +73,43 @@ def layers_of(model: object) -> tuple[list[Layer], bool]:
         If its result is not that of its last layer.
     """
     if isinstance(model, GraphSAGE):
-        return [partial(_graphsage_layer, model, i) for i in range(len(model.layers))], False
+        last = len(model.layers) - 1
+        return [streamed_graphsage(layer, i == last) for i, layer in enumerate(model.layers)]
     if hasattr(model, "inference_per_layer") and hasattr(model, "convs"):
         return _layers_of_pyg(model)
-    if isinstance(model, Sequence) and model and all(map(callable, model)):
-        return list(model), False
+    if isinstance(model, Sequence) and model:
+        layers = [_layer_of(layer) for layer in model]
+        if all(isinstance(layer, StreamedLayer) or callable(layer) for layer in layers):
+            return layers
     raise TypeError(f"the layers of {type(model).__name__} are not known: {_WRITE_LAYERS}")
 
 
-def _layers_of_pyg(model: Any) -> tuple[list[Layer], bool]:
+def _layer_of(layer: Any) -> Any:
+    """A convolution of PyG as a layer; others are as they are."""
+    streamed = streamed_hetero(layer) or streamed_conv(layer)
+    if streamed is None and type(layer).__name__ == "HeteroConv":
+        return partial(_hetero_layer, layer)
+    return layer if streamed is None else streamed
+
+
+def _hetero_layer(conv: Any, batch: Batch) -> object:
+    return conv(batch.x_dict, batch.edge_index_dict)
+
+
+def _layers_of_pyg(model: Any) -> list[Layer | StreamedLayer]:
     if model.jk_mode not in (None, "last"):
         raise ValueError(
             f"jk={model.jk_mode!r} needs the rows of all layers at once: {_WRITE_LAYERS}"
         )
-    layers: list[Layer] = []
-    needs_degrees = False
+    layers: list[Layer | StreamedLayer] = []
     for i, conv in enumerate(model.convs):
-        is_gcn = type(conv).__name__ == "GCNConv"
-        if is_gcn and (conv.improved or not conv.normalize or not conv.add_self_loops):
+        streamed = streamed_of_stack(model, i)
+        if streamed is None and type(conv).__name__ == "GCNConv":
             raise ValueError(f"{conv} is a GCNConv of other options: {_WRITE_LAYERS}")
         if getattr(conv, "edge_dim", None) is not None:
             raise ValueError(f"{conv} has edge_dim, but no edge_attr here: {_WRITE_LAYERS}")
-        layers.append(partial(_pyg_gcn_layer if is_gcn else _pyg_layer, model, i))
-        needs_degrees |= is_gcn
-    return layers, needs_degrees
+        layers.append(partial(_pyg_layer, model, i) if streamed is None else streamed)
+    return layers
 
 
 @contextmanager
@@ -87,33 +126,8 @@ def evaluating(models: Sequence[nn.Module]) -> Iterator[None]:
             module.training = training
 
 
-def _graphsage_layer(model: GraphSAGE, i: int, batch: Batch) -> Tensor:
-    edge_index = batch.edge_index[:, : batch.num_sampled_edges[0]]  # those of the seeds
-    x: Tensor = batch.x.reshape(len(batch.x), -1).float()
-    x = model.layers[i](x, edge_index, batch.batch_size)
-    return x.relu() if i < len(model.layers) - 1 else x
-
-
 def _pyg_layer(model: Any, i: int, batch: Batch) -> object:
     return model.inference_per_layer(i, batch.x, batch.edge_index, batch.batch_size)
-
-
-def _pyg_gcn_layer(model: Any, i: int, batch: Batch) -> object:
-    """A layer with a GCNConv, whose weights depend on the degrees of both ends of an edge.
-
-    In a mini-batch the sources have few of their edges, so the degrees are an attribute. The term
-    of a node itself is added here and not as an edge.
-    """
-    conv, x = model.convs[i], batch.x
-    scale = (batch[DEGREE].to(x.dtype) + 1).rsqrt()
-    edge_index = batch.edge_index[:, batch.edge_index[0] != batch.edge_index[1]]
-    weighted = copy(conv)
-    weighted.normalize = False
-    of_neighbors = weighted(x, edge_index, scale[edge_index].prod(0))[: batch.batch_size]
-    of_node = scale[: batch.batch_size, None] ** 2 * conv.lin(x[: batch.batch_size])
-    rest = copy(model)  # with a layer that is done, and what follows it
-    rest._modules = {**model._modules, "convs": [lambda *_: of_neighbors + of_node] * (i + 1)}
-    return rest.inference_per_layer(i, x, edge_index, batch.batch_size)
 
 
 def rows_of(layer: Layer, batch: Batch, node_type: str, name: str) -> Tensor | None:
