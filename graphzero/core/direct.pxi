@@ -27,6 +27,11 @@ cdef unsigned _in_flight(str name, int value) except? 0:
     return value
 
 
+cdef uint64_t _gap(uint64_t pages) noexcept nogil:
+    """A gap longer than a buffer makes no difference, and must not overflow when it is in bytes."""
+    return min(pages, GZ_BUFFER_BYTES // gz_system_page_bytes())
+
+
 cdef class Fetched:
     """The rows of a batch: those that `DirectReader.fetch` has read, and those in the mapping.
 
@@ -191,6 +196,27 @@ cdef class DirectReader:
                 self._close_engine()
         return 0
 
+    cdef int _begin(self) except -1:
+        """Takes the lock, and has the buffers ready: for reads until `_end`."""
+        self._leave_to_parent()
+        self.lock.acquire()
+        try:
+            if not self.is_open:
+                raise ValueError(f"the reader of {self.mapping.path} is closed")
+            if self.buffers.memory == NULL:
+                self._open_engine()
+        except BaseException:
+            self.lock.release()
+            raise
+        return 0
+
+    cdef int _end(self, gz_code code) except -1:
+        """Gives the lock back; after an error the engine cannot be used again."""
+        if code != GZ_OK:
+            self._close_engine()
+        self.lock.release()
+        return 0
+
     @property
     def is_direct(self):
         return self.file.is_direct
@@ -255,21 +281,17 @@ cdef class DirectReader:
         memset(&fetch, 0, sizeof(fetch))
         fetch.out = &fetched.stored[0]
         fetch.reads.picks, fetch.reads.count = &picks[0], count
-        # a gap longer than a buffer makes no difference, and must not overflow when it is in bytes
-        fetch.reads.gap_pages = min(gap_pages, GZ_BUFFER_BYTES // gz_system_page_bytes())
-        self._leave_to_parent()
-        with self.lock:
-            if not self.is_open:
-                raise ValueError(f"the reader of {self.mapping.path} is closed")
-            if self.buffers.memory == NULL:
-                self._open_engine()
+        fetch.reads.gap_pages = _gap(gap_pages)
+        self._begin()
+        try:
             with nogil:
                 gz_picks_sort(&picks[0], &picks[n], count)
                 gz_picks_in_turn(&picks[0], count, &fetched.picks[0])
                 code = self._read(&fetch, &err)
-            if code != GZ_OK:
-                self._close_engine()
-                _raise(&err, self.mapping.path)
+        finally:
+            self._end(code)
+        if code != GZ_OK:
+            _raise(&err, self.mapping.path)
         fetched.counts = fetch.reads.pages_wanted, fetch.reads.pages_read, fetch.reads.reads
         return fetched
 

@@ -190,6 +190,73 @@ cdef enum:
     MOST_IDLE_WORKSPACES = 64
 
 
+cdef class _Readers:
+    """What reads the topology of a group past the page cache, for each edge type or not."""
+    cdef list readers  # those whose files are read
+    cdef list pages  # that the C structs point to
+    cdef unsigned char[::1] memory
+
+    def __cinit__(self, SamplingPlan plan, readaheads):
+        cdef _EdgeType edge_type
+        cdef gz_topology_reader *each
+        self.readers, self.pages = [], []
+        self.memory = np.zeros(len(plan.edge_types) * sizeof(gz_topology_reader), np.uint8)
+        each = self.c()
+        for edge_type, readahead in zip(plan.edge_types, readaheads, strict=True):
+            direct = None if readahead is None or plan.induced else readahead.direct
+            if direct is not None and edge_type.c.rule.kind == NULL and (
+                    edge_type.c.rule.time == GZ_TIME_ANY):
+                self._add(each, edge_type.csr, direct)
+            each += 1
+
+    cdef gz_topology_reader *c(self) noexcept:
+        return <gz_topology_reader *> &self.memory[0]
+
+    cdef int _add(self, gz_topology_reader *to, CSR csr, direct) except -1:
+        cdef DirectReader reader = direct.reader
+        if reader.mapping is not csr.mapping or reader in self.readers:
+            raise ValueError("every edge type needs a reader of its own file")
+        to.mapping, to.file, to.buffers = &csr.mapping.c, &reader.file, &reader.buffers
+        to.gap_pages = _gap(direct.gap_pages)
+        to.id_limit = csr.header["num_input_edges"]
+        self._set(&to.indptr, direct.indptr)
+        self._set(&to.indices, direct.indices)
+        self._set(&to.edge_ids, direct.edge_ids)
+        self.readers.append(reader)
+        return 0
+
+    cdef int _set(self, gz_page_map *to, const uint8_t[::1] pages) except -1:
+        to.pages, to.count = &pages[0], pages.shape[0]
+        self.pages.append(pages)
+        return 0
+
+    cdef int sample(self, Team team, gz_group_batch *batches, int64_t count, Stop stop,
+                    list edge_types) except -1:
+        """Samples hop by hop."""
+        cdef DirectReader reader
+        cdef gz_topology_reader *each = self.c()
+        cdef gz_error err
+        cdef gz_code code = GZ_OK
+        cdef int edge_type = 0
+        begun = []
+        try:
+            for reader in self.readers:
+                reader._begin()
+                begun.append(reader)
+            for i in range(len(edge_types)):
+                for reader in begun:
+                    if each[i].file == &reader.file:
+                        each[i].ring = reader.ring
+            with nogil:
+                code = gz_group_sample_hops(team.c, batches, count, &stop.c, each, &edge_type, &err)
+        finally:
+            for reader in begun:
+                reader._end(code)
+        if code != GZ_OK:
+            _raise(&err, (<_EdgeType> edge_types[edge_type]).csr.mapping.path)
+        return 0
+
+
 cdef class GroupSampler:
     """Samples groups of mini-batches; owns their working memory. One call at a time.
 
@@ -218,6 +285,8 @@ cdef class GroupSampler:
         stop : Stop
             Once it is set, no further mini-batch is begun.
         readaheads : sequence of E HopReadAhead, optional
+            With a reader of its own, an edge type that draws uniformly is sampled hop by hop for
+            all mini-batches.
 
         Returns
         -------
@@ -229,6 +298,8 @@ cdef class GroupSampler:
         ------
         FormatError
             If a file was truncated.
+        OSError
+            If reading past the page cache fails.
         """
         cdef int64_t n = len(seeds), i
         cdef int num_edge_types = len(self.plan.edge_types), acquired = 0
@@ -240,6 +311,9 @@ cdef class GroupSampler:
         cdef gz_hop_readahead *aheads = <gz_hop_readahead *> (edge_types + num_edge_types)
         cdef _EdgeType edge_type
         cdef Fills fills = Fills(n)
+        cdef _Readers readers = None
+        if readaheads is not None:
+            readers = _Readers(self.plan, readaheads)
         for i in range(num_edge_types):
             edge_type = self.plan.edge_types[i]
             edge_types[i] = edge_type.c
@@ -260,8 +334,11 @@ cdef class GroupSampler:
             for edge_type in self.plan.edge_types:
                 edge_type.csr.mapping.acquire_whole()
                 acquired += 1
-            with nogil:
-                gz_group_sample(team.c, batches, n, &stop.c)
+            if readers is not None and readers.readers:
+                readers.sample(team, batches, n, stop, self.plan.edge_types)
+            else:
+                with nogil:
+                    gz_group_sample(team.c, batches, n, &stop.c)
         finally:
             for edge_type in self.plan.edge_types[:acquired]:
                 edge_type.csr.mapping.release()
@@ -310,7 +387,7 @@ cdef class GroupSampler:
             if table in cold:
                 sampled.user_ids[i] = table.translate(sampled.nodes[i])
         for i, table in enumerate(self.edge_tables if cold else ()):
-            if table in cold:
+            if table in cold and sampled.edge_ids[i] is None:
                 sampled.edge_ids[i] = table.translate(sampled.positions[i])
         return 0
 
@@ -376,9 +453,14 @@ cdef class GroupSampler:
         fills.copy(batch, edges.positions, edges.count * 8, positions)
         sampled.edge_index.append(edge_index)
         sampled.positions.append(positions)
-        sampled.edge_ids.append(
-            None if table is None
-            else _translated(table, edges.positions, edges.count, cold, fills, batch))
+        if table is not None and edges.has_ids:
+            edge_ids = empty(edges.count, np.int64)
+            fills.copy(batch, edges.ids, edges.count * 8, edge_ids)
+        elif table is not None:
+            edge_ids = _translated(table, edges.positions, edges.count, cold, fills, batch)
+        else:
+            edge_ids = None
+        sampled.edge_ids.append(edge_ids)
         sampled.num_sampled_edges.append([edges.hop_edges[h] for h in range(self.plan.num_hops)])
         return 0
 

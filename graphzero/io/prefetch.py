@@ -214,6 +214,11 @@ class RowReader:
         """Ends the threads, and releases what the reader holds."""
 
 
+def gap_pages_of(options: Prefetch) -> int:
+    """Pages that a read past the page cache may run over to merge two reads."""
+    return _GAP_PAGES if options.gap_pages is None else options.gap_pages
+
+
 def direct_reader(store: FeatureStore, engine: str, threads: int) -> _core.DirectReader:
     """Reads rows of a file past the page cache, by "uring" or "pread"."""
     return _core.DirectReader(
@@ -245,7 +250,7 @@ class DirectRowReader(RowReader):
     ) -> None:
         super().__init__(store, dtype)
         self._prefix = prefix
-        self._gap_pages = _GAP_PAGES if options.gap_pages is None else options.gap_pages
+        self._gap_pages = gap_pages_of(options)
         self._reader = direct_reader(store, engine, options.threads)
 
     def fetch(self, rows: Sequence[IdArray]) -> list[Fetched]:
