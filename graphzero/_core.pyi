@@ -32,25 +32,13 @@ class _Sampling(Protocol):
     @property
     def subgraph_type(self) -> str: ...
 
-class _DirectHops(Protocol):
-    @property
-    def reader(self) -> DirectReader: ...
-    @property
-    def indptr(self) -> npt.NDArray[np.uint8]: ...
-    @property
-    def indices(self) -> npt.NDArray[np.uint8]: ...
-    @property
-    def edge_ids(self) -> npt.NDArray[np.uint8]: ...
-    @property
-    def gap_pages(self) -> int: ...
-
 class _HopReadAhead(Protocol):
     @property
     def resident_nodes(self) -> int: ...
     @property
     def trust_mincore(self) -> bool: ...
     @property
-    def direct(self) -> _DirectHops | None: ...
+    def direct(self) -> DirectHops | None: ...
 
 MOST_HOPS: int
 BUFFER_BYTES: int
@@ -220,6 +208,19 @@ class Sampled:
     def seconds(self) -> float: ...
     @property
     def disk_seconds(self) -> float: ...
+
+@disjoint_base
+class DirectHops:
+    def __new__(
+        cls,
+        reader: DirectReader,
+        indptr: npt.NDArray[np.uint8],
+        indices: npt.NDArray[np.uint8],
+        edge_ids: npt.NDArray[np.uint8],
+        gap_pages: int = 0,
+    ) -> DirectHops: ...
+    @property
+    def reader(self) -> DirectReader: ...
 
 @disjoint_base
 class GroupSampler:

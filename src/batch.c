@@ -238,11 +238,6 @@ gz_code gz_batch_end_hop(gz_batch *batch, const gz_plan *plan, int h, gz_error *
     return code;
 }
 
-gz_code gz_batch_end(gz_batch *batch, const gz_plan *plan, gz_error *err)
-{
-    return plan->induced ? gz_batch_induce(batch, plan, err) : GZ_OK;
-}
-
 gz_code gz_batch_sample(gz_batch *batch, const gz_plan *plan, const gz_seeds *seeds, gz_error *err)
 {
     gz_code code = gz_batch_start(batch, plan, seeds, err);
@@ -252,5 +247,7 @@ gz_code gz_batch_sample(gz_batch *batch, const gz_plan *plan, const gz_seeds *se
         if (code == GZ_OK)
             code = gz_batch_end_hop(batch, plan, h, err);
     }
-    return code == GZ_OK ? gz_batch_end(batch, plan, err) : code;
+    if (code == GZ_OK && plan->induced)
+        code = gz_batch_induce(batch, plan, err);
+    return code;
 }

@@ -181,6 +181,13 @@ cdef class DirectReader:
             _raise(&err, self.mapping.path)
         return 0
 
+    cdef int _require_engine(self) except -1:
+        if not self.is_open:
+            raise ValueError(f"the reader of {self.mapping.path} is closed")
+        if self.buffers.memory == NULL:
+            self._open_engine()
+        return 0
+
     cdef void _close_engine(self) noexcept:
         gz_uring_close(self.ring)
         self.ring = NULL
@@ -194,27 +201,6 @@ cdef class DirectReader:
             if self.owner != here:  # checked again: another thread may have been here first
                 self.lock, self.owner = lock, here
                 self._close_engine()
-        return 0
-
-    cdef int _begin(self) except -1:
-        """Takes the lock, and has the buffers ready: for reads until `_end`."""
-        self._leave_to_parent()
-        self.lock.acquire()
-        try:
-            if not self.is_open:
-                raise ValueError(f"the reader of {self.mapping.path} is closed")
-            if self.buffers.memory == NULL:
-                self._open_engine()
-        except BaseException:
-            self.lock.release()
-            raise
-        return 0
-
-    cdef int _end(self, gz_code code) except -1:
-        """Gives the lock back; after an error the engine cannot be used again."""
-        if code != GZ_OK:
-            self._close_engine()
-        self.lock.release()
         return 0
 
     @property
@@ -282,16 +268,16 @@ cdef class DirectReader:
         fetch.out = &fetched.stored[0]
         fetch.reads.picks, fetch.reads.count = &picks[0], count
         fetch.reads.gap_pages = _gap(gap_pages)
-        self._begin()
-        try:
+        self._leave_to_parent()
+        with self.lock:
+            self._require_engine()
             with nogil:
                 gz_picks_sort(&picks[0], &picks[n], count)
                 gz_picks_in_turn(&picks[0], count, &fetched.picks[0])
                 code = self._read(&fetch, &err)
-        finally:
-            self._end(code)
-        if code != GZ_OK:
-            _raise(&err, self.mapping.path)
+            if code != GZ_OK:
+                self._close_engine()
+                _raise(&err, self.mapping.path)
         fetched.counts = fetch.reads.pages_wanted, fetch.reads.pages_read, fetch.reads.reads
         return fetched
 

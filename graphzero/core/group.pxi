@@ -190,71 +190,39 @@ cdef enum:
     MOST_IDLE_WORKSPACES = 64
 
 
-cdef class _Readers:
-    """What reads the topology of a group past the page cache, for each edge type or not."""
-    cdef list readers  # those whose files are read
-    cdef list pages  # that the C structs point to
-    cdef unsigned char[::1] memory
+cdef class DirectHops:
+    """How the hops of a group read a graph file past the page cache.
 
-    def __cinit__(self, SamplingPlan plan, readaheads):
-        cdef _EdgeType edge_type
-        cdef gz_topology_reader *each
-        self.readers, self.pages = [], []
-        self.memory = np.zeros(len(plan.edge_types) * sizeof(gz_topology_reader), np.uint8)
-        each = self.c()
-        for edge_type, readahead in zip(plan.edge_types, readaheads, strict=True):
-            direct = None if readahead is None or plan.induced else readahead.direct
-            if direct is not None and edge_type.c.rule.kind == NULL and (
-                    edge_type.c.rule.time == GZ_TIME_ANY):
-                self._add(each, edge_type.csr, direct)
-            each += 1
+    Parameters
+    ----------
+    reader : DirectReader
+        Of the file.
+    indptr, indices, edge_ids : (num_pages,) uint8
+        Which pages of these sections are in memory, from the first one on; they are not read. Must
+        not change any more.
+    gap_pages : int
+        Unwanted pages that a read may include to merge two reads.
+    """
+    cdef gz_topology_reader c
+    cdef readonly DirectReader reader
+    cdef tuple pages
 
-    cdef gz_topology_reader *c(self) noexcept:
-        return <gz_topology_reader *> &self.memory[0]
+    def __cinit__(self, DirectReader reader, const uint8_t[::1] indptr,
+                  const uint8_t[::1] indices, const uint8_t[::1] edge_ids, uint64_t gap_pages=0):
+        self.reader, self.pages = reader, (indptr, indices, edge_ids)
+        memset(&self.c, 0, sizeof(self.c))
+        self.c.mapping, self.c.file = &reader.mapping.c, &reader.file
+        self.c.buffers, self.c.gap_pages = &reader.buffers, _gap(gap_pages)
+        self.c.indptr.pages, self.c.indptr.count = &indptr[0], indptr.shape[0]
+        self.c.indices.pages, self.c.indices.count = &indices[0], indices.shape[0]
+        self.c.edge_ids.pages, self.c.edge_ids.count = &edge_ids[0], edge_ids.shape[0]
 
-    cdef int _add(self, gz_topology_reader *to, CSR csr, direct) except -1:
-        cdef DirectReader reader = direct.reader
-        if reader.mapping is not csr.mapping or reader in self.readers:
-            raise ValueError("every edge type needs a reader of its own file")
-        to.mapping, to.file, to.buffers = &csr.mapping.c, &reader.file, &reader.buffers
-        to.gap_pages = _gap(direct.gap_pages)
-        to.id_limit = csr.header["num_input_edges"]
-        self._set(&to.indptr, direct.indptr)
-        self._set(&to.indices, direct.indices)
-        self._set(&to.edge_ids, direct.edge_ids)
-        self.readers.append(reader)
-        return 0
-
-    cdef int _set(self, gz_page_map *to, const uint8_t[::1] pages) except -1:
-        to.pages, to.count = &pages[0], pages.shape[0]
-        self.pages.append(pages)
-        return 0
-
-    cdef int sample(self, Team team, gz_group_batch *batches, int64_t count, Stop stop,
-                    list edge_types) except -1:
-        """Samples hop by hop."""
-        cdef DirectReader reader
-        cdef gz_topology_reader *each = self.c()
-        cdef gz_error err
-        cdef gz_code code = GZ_OK
-        cdef int edge_type = 0
-        begun = []
-        try:
-            for reader in self.readers:
-                reader._begin()
-                begun.append(reader)
-            for i in range(len(edge_types)):
-                for reader in begun:
-                    if each[i].file == &reader.file:
-                        each[i].ring = reader.ring
-            with nogil:
-                code = gz_group_sample_hops(team.c, batches, count, &stop.c, each, &edge_type, &err)
-        finally:
-            for reader in begun:
-                reader._end(code)
-        if code != GZ_OK:
-            _raise(&err, (<_EdgeType> edge_types[edge_type]).csr.mapping.path)
-        return 0
+    cdef bint suits(self, _EdgeType edge_type) except -1:
+        """Whether the hops of an edge type can be read so."""
+        if self.reader.mapping is not edge_type.csr.mapping:
+            raise ValueError(f"a reader of {self.reader.mapping.path}, "
+                             f"not of {edge_type.csr.mapping.path}")
+        return edge_type.c.rule.kind == NULL and edge_type.c.rule.time == GZ_TIME_ANY
 
 
 cdef class GroupSampler:
@@ -311,9 +279,7 @@ cdef class GroupSampler:
         cdef gz_hop_readahead *aheads = <gz_hop_readahead *> (edge_types + num_edge_types)
         cdef _EdgeType edge_type
         cdef Fills fills = Fills(n)
-        cdef _Readers readers = None
-        if readaheads is not None:
-            readers = _Readers(self.plan, readaheads)
+        hops = {}
         for i in range(num_edge_types):
             edge_type = self.plan.edge_types[i]
             edge_types[i] = edge_type.c
@@ -323,6 +289,9 @@ cdef class GroupSampler:
                     GZ_WILLNEED_MISSING if readaheads[i].trust_mincore else GZ_WILLNEED_ALL)
                 aheads[i].resident_nodes = readaheads[i].resident_nodes
                 edge_types[i].readahead = &aheads[i]
+                direct = None if self.plan.induced else readaheads[i].direct
+                if direct is not None and (<DirectHops> direct).suits(edge_type):
+                    hops[i] = direct
         while len(self.workspaces) < n:
             self.workspaces.append(
                 _idle_workspaces.pop() if _idle_workspaces else _Workspace())
@@ -334,8 +303,8 @@ cdef class GroupSampler:
             for edge_type in self.plan.edge_types:
                 edge_type.csr.mapping.acquire_whole()
                 acquired += 1
-            if readers is not None and readers.readers:
-                readers.sample(team, batches, n, stop, self.plan.edge_types)
+            if hops:
+                self._sample_hops(batches, n, team, stop, hops)
             else:
                 with nogil:
                     gz_group_sample(team.c, batches, n, &stop.c)
@@ -359,6 +328,32 @@ cdef class GroupSampler:
                 (<Sampled> results[i]).disk_seconds += spent[i, 1]
                 self._translate(results[i], cold)
         return [] if stop else results
+
+    cdef int _sample_hops(self, gz_group_batch *batches, int64_t count, Team team, Stop stop,
+                          dict hops) except -1:
+        """Hop by hop, where some edge types, by number, have `DirectHops`."""
+        cdef unsigned char[::1] memory = np.zeros(
+            len(self.plan.edge_types) * sizeof(gz_topology_reader), np.uint8)
+        cdef gz_topology_reader *readers = <gz_topology_reader *> &memory[0]
+        cdef gz_error err
+        cdef gz_code code = GZ_OK
+        cdef int i = 0
+        cdef DirectHops each
+        with ExitStack() as locks:
+            for i, each in hops.items():
+                each.reader._leave_to_parent()
+                locks.enter_context(each.reader.lock)
+                each.reader._require_engine()
+                readers[i], readers[i].ring = each.c, each.reader.ring
+                readers[i].id_limit = (
+                    <_EdgeType> self.plan.edge_types[i]).csr.header["num_input_edges"]
+            with nogil:
+                code = gz_group_sample_hops(team.c, batches, count, &stop.c, readers, &i, &err)
+            if code != GZ_OK:
+                for each in hops.values():
+                    each.reader._close_engine()
+                _raise(&err, (<_EdgeType> self.plan.edge_types[i]).csr.mapping.path)
+        return 0
 
     def release(self):
         """Gives the working memory back until the next call."""

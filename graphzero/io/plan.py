@@ -519,7 +519,8 @@ def _bytes_of_batches(
         return estimate.bytes_of_whole_batches + estimate.sampling
     buffers = estimate.readers * strategy.buffer_bytes(prefetch)
     if _reads_hops(estimate, strategy):
-        buffers += max(strategy.buffer_bytes(prefetch), estimate.graph_files << 20)
+        of_one = strategy.buffer_bytes(prefetch)  # io_uring divides them among the files
+        buffers += min(estimate.graph_files * of_one, max(of_one, estimate.graph_files << 20))
     reading = estimate.workers * (buffers + estimate.read_lists)
     return estimate.bytes_of_batches_beyond(resident) + estimate.sampling + reading
 

@@ -23,7 +23,7 @@ from graphzero.io.plan import BatchSize, Estimate, IOPlan, with_batches
 from graphzero.io.prefetch import Prefetch, Strategy, gap_pages_of, unavailable_strategies
 from graphzero.io.resident import PrefixKeeper
 from graphzero.io.row_io import RowIO, RowKey, RowSource, managed_bytes, touched_rows
-from graphzero.sampling.sampler import DirectHops, HopReadAhead, TypedSubgraph
+from graphzero.sampling.sampler import HopReadAhead, TypedSubgraph
 from graphzero.sampling.threads import run_outside
 from graphzero.store.free_memory import available_memory
 from graphzero.store.mapped_file import ResidentPrefix, mincore_is_honest
@@ -203,7 +203,7 @@ class _FileIO:
         maps = {name: prefix.page_map() for name, prefix in self.prefixes.items()}
         direct = None
         if self.reader is not None:
-            direct = DirectHops(
+            direct = _core.DirectHops(
                 self.reader,
                 indptr=maps.get("indptr", _NO_PAGES),
                 indices=maps.get("indices", _NO_PAGES),

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from graphzero import _core
 from graphzero.errors import FormatError
@@ -167,27 +166,6 @@ class TypedSubgraph:
 
 
 @dataclass(frozen=True)
-class DirectHops:
-    """How hops read a graph file past the page cache.
-
-    Attributes
-    ----------
-    reader : DirectReader
-        Of the whole file.
-    indptr, indices, edge_ids : (num_pages,) uint8
-        Which pages of these sections are in memory, from the first one on; they are not read.
-    gap_pages : int
-        Unwanted pages that a read may include to merge two reads.
-    """
-
-    reader: _core.DirectReader
-    indptr: npt.NDArray[np.uint8]
-    indices: npt.NDArray[np.uint8]
-    edge_ids: npt.NDArray[np.uint8]
-    gap_pages: int = 0
-
-
-@dataclass(frozen=True)
 class HopReadAhead:
     """Hop read-ahead for one mini-batch, or for a group.
 
@@ -203,7 +181,7 @@ class HopReadAhead:
 
     resident_nodes: int = 0
     trust_mincore: bool = True
-    direct: DirectHops | None = None
+    direct: _core.DirectHops | None = None
 
 
 class NeighborSampler:

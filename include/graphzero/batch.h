@@ -14,15 +14,14 @@
 GZ_MUST_CHECK gz_code gz_batch_sample(gz_batch *batch, const gz_plan *plan, const gz_seeds *seeds,
                                       gz_error *err);
 
-/* The steps of gz_batch_sample, in their order, for callers that read the topology of several
- * batches together (group_hops.h). Seeds are numbered; in each hop the edges of each type are
- * sampled, and then the hop ends. */
+/* The steps of gz_batch_sample without plan->induced, in their order, for callers that read the
+ * topology of several batches together (group_hops.h). Seeds are numbered; in each hop the edges of
+ * each type are sampled, and then the hop ends. */
 GZ_MUST_CHECK gz_code gz_batch_start(gz_batch *batch, const gz_plan *plan, const gz_seeds *seeds,
                                      gz_error *err);
 GZ_MUST_CHECK gz_code gz_batch_sample_type(gz_batch *batch, const gz_plan *plan, int number, int h,
                                            gz_error *err);
 GZ_MUST_CHECK gz_code gz_batch_end_hop(gz_batch *batch, const gz_plan *plan, int h, gz_error *err);
-GZ_MUST_CHECK gz_code gz_batch_end(gz_batch *batch, const gz_plan *plan, gz_error *err);
 
 /* The nodes that edge type `number` expands in hop h; none where it has no fanout there. */
 gz_frontier gz_batch_frontier(const gz_batch *batch, const gz_plan *plan, int number, int h,

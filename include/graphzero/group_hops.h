@@ -24,8 +24,8 @@ typedef struct gz_topology_reader {
 } gz_topology_reader;
 
 /* gz_group_sample with a reader for each edge type. Those that have a file must draw uniformly and
- * without times. Batches whose own steps fail have a code; if reading fails, the call does, and no
- * batch is sampled, and *edge_type says of which type. */
+ * without times, and plans must not be induced. Batches whose own steps fail have a code; if
+ * reading fails, the call does, and no batch is sampled, and *edge_type says of which type. */
 GZ_MUST_CHECK gz_code gz_group_sample_hops(gz_team *team, gz_group_batch *batches, int64_t count,
                                            gz_stop *stop, const gz_topology_reader *readers,
                                            int *edge_type, gz_error *err);
