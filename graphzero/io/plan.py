@@ -93,7 +93,7 @@ class Estimate:
         Bytes that were available for files in earlier iterations. They replace `available` and
         everything that would be subtracted from it.
     group : int
-        Mini-batches whose rows are read together.
+        Mini-batches that are read together.
     uniform_topology : int
         Bytes of the graph files whose hops can be read past the page cache, for a group together.
     graph_files : int

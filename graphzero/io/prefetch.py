@@ -52,9 +52,9 @@ class Prefetch:
         are more. A larger number hides more latency and takes more memory. 0: each mini-batch is
         prepared when the loop requests it.
     group : int, optional
-        Mini-batches whose rows "uring" and "pread" read together, so that each page is read once
-        for all of them. Default: as many, up to 32, as memory is worth more to than to resident
-        rows.
+        Mini-batches whose rows, and hops of uniform draws, "uring" and "pread" read together, so
+        that each page is read once for all of them. Default: as many, up to 32, as memory is worth
+        more to than to resident rows and topology.
     readahead_limit : int or str
         Bytes (or ``"1GB"``) of pages that "willneed" may have requested for mini-batches that have
         not been copied yet; later mini-batches wait. Rows of a single mini-batch beyond the limit
