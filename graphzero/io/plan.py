@@ -320,7 +320,8 @@ _GROUPS = (1, 2, 4, 8, 16, 32)
 # With k of them together, each takes about k ** -0.8 times as many reads: 5,710, 1,040 and 340
 # for k = 1, 8 and 32, with a tenth of the rows resident.
 _SAVED_READS = 0.8
-_OF_MEMORY_FOR_GROUPS = 3  # a third of the memory for files, at most
+# A third of the memory for files, at most; a half where hops save reads of topology as well.
+_OF_MEMORY_FOR_GROUPS = 3
 
 
 def make_plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
@@ -335,7 +336,7 @@ def make_plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
         return _plan_in_groups(prefetch, estimate, alone, fitting[0])
     if not alone.is_larger or (estimate.touched_rows is None and not alone.reads_hops):
         return alone
-    most = _memory_of(estimate, alone) // _OF_MEMORY_FOR_GROUPS
+    most = _memory_of(estimate, alone) // (2 if alone.reads_hops else _OF_MEMORY_FOR_GROUPS)
     groups = [n for n in _GROUPS if _bytes_of_group(estimate, alone, n) <= most]
     plans = [_plan_in_groups(prefetch, estimate, alone, group) for group in groups]
     return min(plans, key=lambda plan: _reads(estimate, plan))
@@ -353,6 +354,7 @@ def _bytes_of_group(estimate: Estimate, alone: IOPlan, group: int) -> int:
     """Bytes that groups take beyond what mini-batches take that are read one by one."""
     grouped = estimate.in_groups(group)
     taken = grouped.bytes_of_batches_beyond(alone.resident) + grouped.read_lists
+    taken += grouped.sampling - estimate.sampling
     return taken - estimate.bytes_of_batches_beyond(alone.resident) - estimate.read_lists
 
 
