@@ -256,6 +256,8 @@ cdef extern from "graphzero/edge_list.h" nogil:
         int64_t *sources
         int64_t *targets
         int64_t *positions
+        int64_t *ids
+        bool_t has_ids
         int64_t count
         uint64_t corrupt
         int64_t hop_edges[64]
@@ -527,6 +529,22 @@ cdef extern from "graphzero/group.h" nogil:
         gz_spent spent
     void gz_group_fill(gz_team *team, gz_fill *fills, gz_fill_part *parts, int64_t count,
                        gz_stop *stop)
+
+
+cdef extern from "graphzero/group_hops.h" nogil:
+    ctypedef struct gz_topology_reader:
+        const gz_mapping *mapping
+        const gz_direct *file
+        const gz_buffers *buffers
+        gz_uring *ring
+        uint64_t gap_pages
+        gz_page_map indptr
+        gz_page_map indices
+        gz_page_map edge_ids
+        uint64_t id_limit
+    gz_code gz_group_sample_hops(gz_team *team, gz_group_batch *batches, int64_t count,
+                                 gz_stop *stop, const gz_topology_reader *readers, int *edge_type,
+                                 gz_error *err)
 
 
 cdef extern from "graphzero/fork.h" nogil:

@@ -37,6 +37,8 @@ class _HopReadAhead(Protocol):
     def resident_nodes(self) -> int: ...
     @property
     def trust_mincore(self) -> bool: ...
+    @property
+    def direct(self) -> DirectHops | None: ...
 
 MOST_HOPS: int
 BUFFER_BYTES: int
@@ -212,6 +214,19 @@ class Sampled:
     def seconds(self) -> float: ...
     @property
     def disk_seconds(self) -> float: ...
+
+@disjoint_base
+class DirectHops:
+    def __new__(
+        cls,
+        reader: DirectReader,
+        indptr: npt.NDArray[np.uint8],
+        indices: npt.NDArray[np.uint8],
+        edge_ids: npt.NDArray[np.uint8],
+        gap_pages: int = 0,
+    ) -> DirectHops: ...
+    @property
+    def reader(self) -> DirectReader: ...
 
 @disjoint_base
 class GroupSampler:

@@ -10,6 +10,7 @@ import math
 import os
 import threading
 import time
+from contextlib import ExitStack
 
 import numpy as np
 

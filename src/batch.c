@@ -23,8 +23,7 @@ typedef struct step {
     gz_hop hop;
 } step;
 
-/* Numbers the seeds. */
-static gz_code start(gz_batch *batch, const gz_plan *plan, const gz_seeds *seeds, gz_error *err)
+gz_code gz_batch_start(gz_batch *batch, const gz_plan *plan, const gz_seeds *seeds, gz_error *err)
 {
     int64_t first_tree = 0, num_trees = 0;
     gz_code code = gz_batch_reserve_types(batch, plan->num_node_types, plan->num_edge_types, err);
@@ -39,13 +38,14 @@ static gz_code start(gz_batch *batch, const gz_plan *plan, const gz_seeds *seeds
     for (int i = 0; i < plan->num_edge_types && code == GZ_OK; i++) {
         batch->edges[i].count = 0;
         batch->edges[i].corrupt = 0;
+        batch->edges[i].has_ids = false;
     }
     return code;
 }
 
-/* Draws, reads and relabels the edges of frontier nodes [begin, end). The edges of frontier node i
- * begin at batch->offsets[i]. */
-static gz_code sample_block(const step *s, int64_t begin, int64_t end, gz_error *err)
+/* Relabels the edges of frontier nodes [begin, end), whose sources are ids of neighbours until
+ * then. The edges of frontier node i begin at batch->offsets[i]. */
+static gz_code relabel_block(const step *s, int64_t begin, int64_t end, gz_error *err)
 {
     const int64_t *offsets = s->batch->offsets;
     gz_edge_list *edges = s->edges;
@@ -55,9 +55,6 @@ static gz_code sample_block(const step *s, int64_t begin, int64_t end, gz_error 
     if (code != GZ_OK)
         return code;
     const gz_frontier frontier = gz_nodes_from(s->owner, first, s->until);
-    edges->corrupt += gz_hop_positions(s->csr, &s->hop, &frontier, s->batch->lists, offsets, begin,
-                                       end, edges->positions);
-    edges->corrupt += gz_csr_read_neighbors(s->csr, edges->positions, from, to, edges->sources);
     for (int64_t i = begin; s->owner->disjoint && i < end; i++)
         for (int64_t edge = offsets[i]; edge < offsets[i + 1]; edge++)
             edges->sources[edge] += frontier.trees[i] * s->neighbor->num_ids;
@@ -66,6 +63,28 @@ static gz_code sample_block(const step *s, int64_t begin, int64_t end, gz_error 
         for (int64_t edge = offsets[i]; edge < offsets[i + 1]; edge++)
             edges->targets[edge] = first + i;
     return GZ_OK;
+}
+
+/* Draws, reads and relabels the edges of frontier nodes [begin, end). */
+static gz_code sample_block(const step *s, int64_t begin, int64_t end, gz_error *err)
+{
+    const int64_t *offsets = s->batch->offsets;
+    gz_edge_list *edges = s->edges;
+    const gz_frontier frontier = gz_nodes_from(s->owner, s->owner->first, s->until);
+    edges->corrupt += gz_hop_positions(s->csr, &s->hop, &frontier, s->batch->lists, offsets, begin,
+                                       end, edges->positions);
+    edges->corrupt += gz_csr_read_neighbors(s->csr, edges->positions, offsets[begin], offsets[end],
+                                            edges->sources);
+    return relabel_block(s, begin, end, err);
+}
+
+/* The end of the block that begins with frontier node `begin`, of nodes up to `end`. */
+static int64_t end_of_block(const int64_t *offsets, int64_t begin, int64_t end)
+{
+    int64_t after = begin + BLOCK < end ? begin + BLOCK : end;
+    while (after < end && offsets[after] - offsets[begin] < BLOCK_EDGES)
+        after++;
+    return after;
 }
 
 /* Counts and samples the edges of frontier nodes [begin, end); they begin at batch->offsets[begin].
@@ -80,9 +99,7 @@ static gz_code sample_part(const step *s, int64_t begin, int64_t end, gz_error *
         return gz_fail(err, GZ_E_NOMEM, 0, 0, "a hop of more than 2^63 edges");
     gz_code code = gz_edges_reserve(s->edges, offsets[end], err);
     for (int64_t i = begin, after; i < end && code == GZ_OK; i = after) {
-        after = i + BLOCK < end ? i + BLOCK : end;
-        while (after < end && offsets[after] - offsets[i] < BLOCK_EDGES)
-            after++;
+        after = end_of_block(offsets, i, end);
         code = sample_block(s, i, after, err);
     }
     return code;
@@ -109,21 +126,26 @@ static void adapt(gz_batch *batch, int64_t count, uint64_t faults)
         batch->ahead = next;
 }
 
-/* The edges of one type. Some kinds read whole lists twice, to count and to draw: block by block,
- * the second read hits the cache. */
-static gz_code sample_edge_type(gz_batch *batch, const gz_plan *plan, int number, int h,
-                                gz_error *err)
+static step step_of(gz_batch *batch, const gz_plan *plan, int number, int h)
 {
     const gz_edge_type *edge_type = &plan->edge_types[number];
-    const step s = {.batch = batch,
-                    .csr = edge_type->csr,
-                    .owner = &batch->spaces[edge_type->owner],
-                    .neighbor = &batch->spaces[edge_type->neighbor],
-                    .edges = &batch->edges[number],
-                    .until = plan->until,
-                    .hop = {.fanout = edge_type->fanouts[h],
-                            .rule = edge_type->rule,
-                            .draws = gz_batch_draws(plan, number, h)}};
+    return (step){.batch = batch,
+                  .csr = edge_type->csr,
+                  .owner = &batch->spaces[edge_type->owner],
+                  .neighbor = &batch->spaces[edge_type->neighbor],
+                  .edges = &batch->edges[number],
+                  .until = plan->until,
+                  .hop = {.fanout = edge_type->fanouts[h],
+                          .rule = edge_type->rule,
+                          .draws = gz_batch_draws(plan, number, h)}};
+}
+
+/* Some kinds read whole lists twice, to count and to draw: block by block, the second read hits the
+ * cache. */
+gz_code gz_batch_sample_type(gz_batch *batch, const gz_plan *plan, int number, int h, gz_error *err)
+{
+    const gz_edge_type *edge_type = &plan->edge_types[number];
+    const step s = step_of(batch, plan, number, h);
     int64_t before = s.edges->count, count = s.owner->count - s.owner->first;
     s.edges->hop_edges[h] = 0;
     if (s.hop.fanout == 0 || count == 0)
@@ -150,17 +172,81 @@ static gz_code sample_edge_type(gz_batch *batch, const gz_plan *plan, int number
     return GZ_OK;
 }
 
+gz_frontier gz_batch_frontier(const gz_batch *batch, const gz_plan *plan, int number, int h,
+                              int64_t *count)
+{
+    const gz_edge_type *edge_type = &plan->edge_types[number];
+    const gz_node_space *owner = &batch->spaces[edge_type->owner];
+    *count = edge_type->fanouts[h] == 0 ? 0 : owner->count - owner->first;
+    return gz_nodes_from(owner, owner->first, plan->until);
+}
+
+gz_code gz_batch_draw(gz_batch *batch, const gz_plan *plan, int number, int h, const gz_ids *ends,
+                      gz_error *err)
+{
+    const step s = step_of(batch, plan, number, h);
+    int64_t count;
+    const gz_frontier frontier = gz_batch_frontier(batch, plan, number, h, &count);
+    gz_code code = gz_batch_reserve_frontier(batch, count, err);
+    if (code != GZ_OK)
+        return code;
+    int64_t *offsets = batch->offsets;
+    offsets[0] = s.edges->count;
+    for (int64_t i = 0; i < count; i++) {
+        gz_list *list = &batch->lists[i];
+        list->first = gz_id(ends, 2 * (uint64_t)i);
+        list->degree = gz_csr_list_length(s.csr, list->first, gz_id(ends, 2 * (uint64_t)i + 1),
+                                          &s.edges->corrupt);
+        offsets[i + 1] = gz_hop_count(&s.hop, list->degree);
+    }
+    if (!gz_running_sums(offsets, 0, count))
+        return gz_fail(err, GZ_E_NOMEM, 0, 0, "a hop of more than 2^63 edges");
+    code = gz_edges_reserve(s.edges, offsets[count], err);
+    if (code == GZ_OK)
+        s.edges->corrupt += gz_hop_positions(s.csr, &s.hop, &frontier, batch->lists, offsets, 0,
+                                             count, s.edges->positions);
+    return code;
+}
+
+gz_code gz_batch_relabel(gz_batch *batch, const gz_plan *plan, int number, int h,
+                         const gz_ids *neighbors, gz_error *err)
+{
+    const step s = step_of(batch, plan, number, h);
+    const int64_t *offsets = batch->offsets;
+    int64_t count;
+    gz_code code = GZ_OK;
+    (void)gz_batch_frontier(batch, plan, number, h, &count);
+    for (int64_t edge = offsets[0]; edge < offsets[count]; edge++)
+        s.edges->sources[edge] = (int64_t)gz_csr_checked(
+            s.csr, gz_id(neighbors, (uint64_t)(edge - offsets[0])), &s.edges->corrupt);
+    for (int64_t i = 0, after; i < count && code == GZ_OK; i = after) {
+        after = end_of_block(offsets, i, count);
+        code = relabel_block(&s, i, after, err);
+    }
+    s.edges->count = offsets[count];
+    s.edges->hop_edges[h] = offsets[count] - offsets[0];
+    return code;
+}
+
+gz_code gz_batch_end_hop(gz_batch *batch, const gz_plan *plan, int h, gz_error *err)
+{
+    gz_code code = GZ_OK;
+    for (int i = 0; i < plan->num_node_types && code == GZ_OK; i++) {
+        gz_node_space *space = &batch->spaces[i];
+        code = gz_nodes_take(space, err);
+        space->hop_nodes[h + 1] = space->count - space->first;
+    }
+    return code;
+}
+
 gz_code gz_batch_sample(gz_batch *batch, const gz_plan *plan, const gz_seeds *seeds, gz_error *err)
 {
-    gz_code code = start(batch, plan, seeds, err);
+    gz_code code = gz_batch_start(batch, plan, seeds, err);
     for (int h = 0; h < plan->num_hops && code == GZ_OK; h++) {
         for (int i = 0; i < plan->num_edge_types && code == GZ_OK; i++)
-            code = sample_edge_type(batch, plan, i, h, err);
-        for (int i = 0; i < plan->num_node_types && code == GZ_OK; i++) {
-            gz_node_space *space = &batch->spaces[i];
-            code = gz_nodes_take(space, err);
-            space->hop_nodes[h + 1] = space->count - space->first;
-        }
+            code = gz_batch_sample_type(batch, plan, i, h, err);
+        if (code == GZ_OK)
+            code = gz_batch_end_hop(batch, plan, h, err);
     }
     if (code == GZ_OK && plan->induced)
         code = gz_batch_induce(batch, plan, err);

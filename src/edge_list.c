@@ -13,6 +13,7 @@ void gz_edges_free(gz_edge_list *edges)
     gz_free_array(edges->sources);
     gz_free_array(edges->targets);
     gz_free_array(edges->positions);
+    gz_free_array(edges->ids);
     gz_edges_init(edges);
 }
 
@@ -21,6 +22,7 @@ void gz_edges_rest(gz_edge_list *edges)
     gz_rest_array(edges->sources);
     gz_rest_array(edges->targets);
     gz_rest_array(edges->positions);
+    gz_rest_array(edges->ids);
 }
 
 /* Reserves half as much again, so that slightly longer batches do not reallocate. */
@@ -41,5 +43,17 @@ gz_code gz_edges_reserve(gz_edge_list *edges, int64_t count, gz_error *err)
         *arrays[i] = larger;
     }
     edges->capacity = capacity;
+    return GZ_OK;
+}
+
+gz_code gz_edges_reserve_ids(gz_edge_list *edges, gz_error *err)
+{
+    if (edges->capacity <= edges->ids_capacity)
+        return GZ_OK;
+    int64_t *ids = gz_grown(edges->ids, edges->capacity, sizeof *ids, "ids of edges", err);
+    if (ids == NULL)
+        return err->code;
+    edges->ids = ids;
+    edges->ids_capacity = edges->capacity;
     return GZ_OK;
 }

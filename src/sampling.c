@@ -9,7 +9,7 @@
  * up a list takes so little that its hint must be given far ahead. */
 enum { HINT_DISTANCE = 16, LIST_HINT_DISTANCE = 40, MOST_PICKS = 256, LINE_BYTES = 64 };
 
-static int64_t count_of(const gz_hop *hop, uint64_t degree)
+int64_t gz_hop_count(const gz_hop *hop, uint64_t degree)
 {
     if (hop->fanout < 0)
         return (int64_t)degree;
@@ -34,7 +34,7 @@ static uint64_t temporal_counts(const gz_csr *csr, const gz_hop *hop, const gz_f
                                                               lists[i + HINT_DISTANCE].degree / 2));
         lists[i].degree = gz_edges_until(csr, lists[i].first, lists[i].degree,
                                          until_of(frontier, i), hop->rule.strictly, &corrupt);
-        counts[i] = count_of(hop, lists[i].degree);
+        counts[i] = gz_hop_count(hop, lists[i].degree);
     }
     return corrupt;
 }
@@ -48,7 +48,7 @@ uint64_t gz_hop_counts(const gz_csr *csr, const gz_hop *hop, const gz_frontier *
         if (i + LIST_HINT_DISTANCE < end)
             gz_csr_hint_list(csr, nodes[i + LIST_HINT_DISTANCE]);
         lists[i].degree = gz_csr_list(csr, (uint64_t)nodes[i], &lists[i].first, &corrupt);
-        counts[i] = count_of(hop, lists[i].degree);
+        counts[i] = gz_hop_count(hop, lists[i].degree);
     }
     if (hop->rule.kind != NULL)
         corrupt += hop->rule.kind->count(csr, hop, begin, end, lists, counts);

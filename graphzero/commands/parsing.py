@@ -300,7 +300,7 @@ def add_prefetch_options(to: OptionGroup, resident: str, memory_limit: str) -> N
     )
     text = f"mini-batches that are read ahead (default: {Prefetch().lookahead})"
     add_option(to, "--lookahead N", text)
-    text = "mini-batches whose rows are read together (default: as memory allows)"
+    text = "mini-batches that are read together (default: as memory allows)"
     add_option(to, "--group N", text)
     add_option(to, "--resident SIZE", resident)
     add_option(to, "--memory-limit SIZE", memory_limit)

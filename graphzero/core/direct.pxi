@@ -27,6 +27,11 @@ cdef unsigned _in_flight(str name, int value) except? 0:
     return value
 
 
+cdef uint64_t _gap(uint64_t pages) noexcept nogil:
+    """A gap longer than a buffer makes no difference, and must not overflow when it is in bytes."""
+    return min(pages, GZ_BUFFER_BYTES // gz_system_page_bytes())
+
+
 cdef class Fetched:
     """The rows of a batch: those that `DirectReader.fetch` has read, and those in the mapping.
 
@@ -176,6 +181,13 @@ cdef class DirectReader:
             _raise(&err, self.mapping.path)
         return 0
 
+    cdef int _require_engine(self) except -1:
+        if not self.is_open:
+            raise ValueError(f"the reader of {self.mapping.path} is closed")
+        if self.buffers.memory == NULL:
+            self._open_engine()
+        return 0
+
     cdef void _close_engine(self) noexcept:
         gz_uring_close(self.ring)
         self.ring = NULL
@@ -255,14 +267,10 @@ cdef class DirectReader:
         memset(&fetch, 0, sizeof(fetch))
         fetch.out = &fetched.stored[0]
         fetch.reads.picks, fetch.reads.count = &picks[0], count
-        # a gap longer than a buffer makes no difference, and must not overflow when it is in bytes
-        fetch.reads.gap_pages = min(gap_pages, GZ_BUFFER_BYTES // gz_system_page_bytes())
+        fetch.reads.gap_pages = _gap(gap_pages)
         self._leave_to_parent()
         with self.lock:
-            if not self.is_open:
-                raise ValueError(f"the reader of {self.mapping.path} is closed")
-            if self.buffers.memory == NULL:
-                self._open_engine()
+            self._require_engine()
             with nogil:
                 gz_picks_sort(&picks[0], &picks[n], count)
                 gz_picks_in_turn(&picks[0], count, &fetched.picks[0])

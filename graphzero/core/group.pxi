@@ -194,6 +194,41 @@ cdef enum:
     MOST_IDLE_WORKSPACES = 64
 
 
+cdef class DirectHops:
+    """How the hops of a group read a graph file past the page cache.
+
+    Parameters
+    ----------
+    reader : DirectReader
+        Of the file.
+    indptr, indices, edge_ids : (num_pages,) uint8
+        Which pages of these sections are in memory, from the first one on; they are not read. Must
+        not change any more.
+    gap_pages : int
+        Unwanted pages that a read may include to merge two reads.
+    """
+    cdef gz_topology_reader c
+    cdef readonly DirectReader reader
+    cdef tuple pages
+
+    def __cinit__(self, DirectReader reader, const uint8_t[::1] indptr,
+                  const uint8_t[::1] indices, const uint8_t[::1] edge_ids, uint64_t gap_pages=0):
+        self.reader, self.pages = reader, (indptr, indices, edge_ids)
+        memset(&self.c, 0, sizeof(self.c))
+        self.c.mapping, self.c.file = &reader.mapping.c, &reader.file
+        self.c.buffers, self.c.gap_pages = &reader.buffers, _gap(gap_pages)
+        self.c.indptr.pages, self.c.indptr.count = &indptr[0], indptr.shape[0]
+        self.c.indices.pages, self.c.indices.count = &indices[0], indices.shape[0]
+        self.c.edge_ids.pages, self.c.edge_ids.count = &edge_ids[0], edge_ids.shape[0]
+
+    cdef bint suits(self, _EdgeType edge_type) except -1:
+        """Whether the hops of an edge type can be read so."""
+        if self.reader.mapping is not edge_type.csr.mapping:
+            raise ValueError(f"a reader of {self.reader.mapping.path}, "
+                             f"not of {edge_type.csr.mapping.path}")
+        return edge_type.c.rule.kind == NULL and edge_type.c.rule.time == GZ_TIME_ANY
+
+
 cdef class GroupSampler:
     """Samples groups of mini-batches; owns their working memory. One call at a time.
 
@@ -241,6 +276,8 @@ cdef class GroupSampler:
         stop : Stop
             Once it is set, no further mini-batch is begun.
         readaheads : sequence of E HopReadAhead, optional
+            With a reader of its own, an edge type that draws uniformly is sampled hop by hop for
+            all mini-batches.
 
         Returns
         -------
@@ -252,6 +289,8 @@ cdef class GroupSampler:
         ------
         FormatError
             If a file was truncated.
+        OSError
+            If reading past the page cache fails.
         """
         cdef int64_t n = len(seeds), i
         cdef int num_edge_types = len(self.plan.edge_types), acquired = 0
@@ -263,6 +302,7 @@ cdef class GroupSampler:
         cdef gz_hop_readahead *aheads = <gz_hop_readahead *> (edge_types + num_edge_types)
         cdef _EdgeType edge_type
         cdef Fills fills = Fills(n)
+        hops = {}
         for i in range(num_edge_types):
             edge_type = self.plan.edge_types[i]
             edge_types[i] = edge_type.c
@@ -272,6 +312,9 @@ cdef class GroupSampler:
                     GZ_WILLNEED_MISSING if readaheads[i].trust_mincore else GZ_WILLNEED_ALL)
                 aheads[i].resident_nodes = readaheads[i].resident_nodes
                 edge_types[i].readahead = &aheads[i]
+                direct = None if self.plan.induced else readaheads[i].direct
+                if direct is not None and (<DirectHops> direct).suits(edge_type):
+                    hops[i] = direct
         while len(self.workspaces) < n:
             self.workspaces.append(
                 _idle_workspaces.pop() if _idle_workspaces else _Workspace())
@@ -283,8 +326,11 @@ cdef class GroupSampler:
             for edge_type in self.plan.edge_types:
                 edge_type.csr.mapping.acquire_whole()
                 acquired += 1
-            with nogil:
-                gz_group_sample(team.c, batches, n, &stop.c)
+            if hops:
+                self._sample_hops(batches, n, team, stop, hops)
+            else:
+                with nogil:
+                    gz_group_sample(team.c, batches, n, &stop.c)
         finally:
             for edge_type in self.plan.edge_types[:acquired]:
                 edge_type.csr.mapping.release()
@@ -305,6 +351,32 @@ cdef class GroupSampler:
                 (<Sampled> results[i]).disk_seconds += spent[i, 1]
                 self._translate(results[i], cold)
         return [] if stop else results
+
+    cdef int _sample_hops(self, gz_group_batch *batches, int64_t count, Team team, Stop stop,
+                          dict hops) except -1:
+        """Hop by hop, where some edge types, by number, have `DirectHops`."""
+        cdef unsigned char[::1] memory = np.zeros(
+            len(self.plan.edge_types) * sizeof(gz_topology_reader), np.uint8)
+        cdef gz_topology_reader *readers = <gz_topology_reader *> &memory[0]
+        cdef gz_error err
+        cdef gz_code code = GZ_OK
+        cdef int i = 0
+        cdef DirectHops each
+        with ExitStack() as locks:
+            for i, each in hops.items():
+                each.reader._leave_to_parent()
+                locks.enter_context(each.reader.lock)
+                each.reader._require_engine()
+                readers[i], readers[i].ring = each.c, each.reader.ring
+                readers[i].id_limit = (
+                    <_EdgeType> self.plan.edge_types[i]).csr.header["num_input_edges"]
+            with nogil:
+                code = gz_group_sample_hops(team.c, batches, count, &stop.c, readers, &i, &err)
+            if code != GZ_OK:
+                for each in hops.values():
+                    each.reader._close_engine()
+                _raise(&err, (<_EdgeType> self.plan.edge_types[i]).csr.mapping.path)
+        return 0
 
     def release(self):
         """Gives the working memory back until the next call."""
@@ -333,7 +405,7 @@ cdef class GroupSampler:
             if table in cold:
                 sampled.user_ids[i] = table.translate(sampled.nodes[i])
         for i, table in enumerate(self.edge_tables if cold else ()):
-            if table in cold:
+            if table in cold and sampled.edge_ids[i] is None:
                 sampled.edge_ids[i] = table.translate(sampled.positions[i])
         return 0
 
@@ -408,9 +480,14 @@ cdef class GroupSampler:
         fills.copy(batch, edges.positions, edges.count * 8, positions)
         sampled.edge_index.append(edge_index)
         sampled.positions.append(positions)
-        sampled.edge_ids.append(
-            None if table is None
-            else _translated(table, edges.positions, edges.count, cold, fills, batch))
+        if table is not None and edges.has_ids:
+            edge_ids = empty(edges.count, np.int64)
+            fills.copy(batch, edges.ids, edges.count * 8, edge_ids)
+        elif table is not None:
+            edge_ids = _translated(table, edges.positions, edges.count, cold, fills, batch)
+        else:
+            edge_ids = None
+        sampled.edge_ids.append(edge_ids)
         sampled.num_sampled_edges.append([edges.hop_edges[h] for h in range(self.plan.num_hops)])
         return 0
 

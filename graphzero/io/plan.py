@@ -93,7 +93,13 @@ class Estimate:
         Bytes that were available for files in earlier iterations. They replace `available` and
         everything that would be subtracted from it.
     group : int
-        Mini-batches whose rows are read together.
+        Mini-batches that are read together.
+    uniform_topology : int
+        Bytes of the graph files whose hops can be read past the page cache, for a group together.
+    graph_files : int
+        Number of graph files.
+    working : int
+        Working memory of sampling one mini-batch, and lists of what its last hop reads.
     """
 
     features: int
@@ -117,6 +123,9 @@ class Estimate:
     touched_topology: npt.NDArray[np.int64] | None = None
     observed: int | None = None
     group: int = 1
+    uniform_topology: int = 0
+    graph_files: int = 1
+    working: int = 0
 
     def in_groups(self, group: int) -> Estimate:
         """The same, where each process reads the rows of so many mini-batches together.
@@ -131,7 +140,13 @@ class Estimate:
             lookahead=self.lookahead + 5 * more // 2,
             fetching=self.fetching + 3 * more // 2,
             read_lists=self.read_lists * group,
+            sampling=self.sampling + (more * self.working if self.has_uniform_hops else 0),
         )
+
+    @property
+    def has_uniform_hops(self) -> bool:
+        """Whether most of the topology can be read past the page cache."""
+        return 2 * self.uniform_topology > self.topology
 
     @property
     def bytes_of_whole_batches(self) -> int:
@@ -174,7 +189,7 @@ def with_batches(
     """
     mean_row = size.managed_bytes / max(1, size.managed_rows)
     # In the core: edges and their positions, with space for half as many more; the map of ids.
-    working = threads * int(1.5 * size.edges * 24 + size.nodes * 64)
+    working = _working_bytes(size.nodes, size.edges)
     sampled_too_early = max(0, threads - lookahead) * (size.edges * 32 + size.nodes * 16)
     return replace(
         estimate,
@@ -187,7 +202,8 @@ def with_batches(
         fetching=workers * (lookahead + 1),
         fetched_row=int(_LARGER * (mean_row + _core.PICK_BYTES)),
         workers=workers,
-        sampling=workers * (working + sampled_too_early),
+        sampling=workers * (threads * working + sampled_too_early),
+        working=bytes_of_hops(size.nodes, size.edges),
         read_lists=size.managed_rows * 32,
     )
 
@@ -202,9 +218,22 @@ def structure_bytes(nodes: int, edges: int) -> int:
     return nodes * 16 + edges * 32
 
 
+def _working_bytes(nodes: int, edges: int) -> int:
+    """Memory of a mini-batch while it is sampled."""
+    return int(1.5 * edges * 24 + nodes * 64)
+
+
+def bytes_of_hops(nodes: int, edges: int) -> int:
+    """The same where hops are read past the page cache, with lists of what is read."""
+    return _working_bytes(nodes, edges) + edges * _READ_ENTRY
+
+
 def _rows_bytes(size: BatchSize) -> int:
     return _core.block_bytes(int(_LARGER * size.row_bytes))
 
+
+# Of an entry that a hop reads past the page cache: the entry, and two picks to sort.
+_READ_ENTRY = 8 + 2 * _core.PICK_BYTES
 
 AS_REQUESTED = "as requested"  # why a strategy was chosen that is not "auto"
 
@@ -216,7 +245,8 @@ _SLACK = 0.1
 # Of the memory for a topology that does not fit in it, the resident part. The page cache has the
 # rest, for hop read-ahead.
 _OF_LARGER_TOPOLOGY = 0.75
-_TOPOLOGY_COST = 2  # of a page through the page cache, where one of rows, read past it, costs 1
+_OF_UNIFORM_TOPOLOGY = 0.9  # where hops are read past the page cache
+_TOPOLOGY_COST = 2  # of a page through the page cache, where one that is read past it costs 1
 _SPLITS = 64  # that are compared
 # Mini-batches that the memory for files must still have, where one more is placed ahead.
 _MEMORY_TO_PLACE_AHEAD = 5
@@ -248,8 +278,10 @@ class IOPlan:
         Whether the rows of the next mini-batch are placed in their array in the background.
     placed_ahead : int
         Bytes of that mini-batch, and of the others of groups; 0 as long as its size is unknown.
+    reads_hops : bool
+        Whether what hops need of the topology is read past the page cache, for a group together.
     group : int
-        Mini-batches whose rows are read together.
+        Mini-batches that are read together.
     is_larger : bool
         Whether the dataset does not fit in memory.
     reason : str
@@ -264,6 +296,7 @@ class IOPlan:
     in_flight: int = 0
     places_ahead: bool = False
     placed_ahead: int = 0
+    reads_hops: bool = False
     group: int = 1
     is_larger: bool = False
     reason: str = ""
@@ -275,7 +308,8 @@ class IOPlan:
         resident = f", {' and '.join(parts)} resident" if parts else ""
         text = f"{self.strategy.name}{resident}: {self.reason}"
         if self.group > 1:
-            text += f"; the rows of {self.group} batches are read together"
+            what = "" if self.reads_hops else "the rows of "
+            text += f"; {what}{self.group} batches are read together"
         if self.in_flight:
             text += f"; batches in flight take at most {format_bytes(self.in_flight)}"
         return text
@@ -286,7 +320,8 @@ _GROUPS = (1, 2, 4, 8, 16, 32)
 # With k of them together, each takes about k ** -0.8 times as many reads: 5,710, 1,040 and 340
 # for k = 1, 8 and 32, with a tenth of the rows resident.
 _SAVED_READS = 0.8
-_OF_MEMORY_FOR_GROUPS = 3  # a third of the memory for rows, at most
+# A third of the memory for files, at most; a half where hops save reads of topology as well.
+_OF_MEMORY_FOR_GROUPS = 3
 
 
 def make_plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
@@ -299,23 +334,27 @@ def make_plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
         groups = [prefetch.group >> i for i in range(prefetch.group.bit_length())]
         fitting = [n for n in groups if n == 1 or _bytes_of_group(estimate, alone, n) <= most]
         return _plan_in_groups(prefetch, estimate, alone, fitting[0])
-    if not alone.is_larger or estimate.touched_rows is None:
+    if not alone.is_larger or (estimate.touched_rows is None and not alone.reads_hops):
         return alone
-    most = _memory_of(estimate, alone) // _OF_MEMORY_FOR_GROUPS
+    most = _memory_of(estimate, alone) // (2 if alone.reads_hops else _OF_MEMORY_FOR_GROUPS)
     groups = [n for n in _GROUPS if _bytes_of_group(estimate, alone, n) <= most]
     plans = [_plan_in_groups(prefetch, estimate, alone, group) for group in groups]
     return min(plans, key=lambda plan: _reads(estimate, plan))
 
 
 def _memory_of(estimate: Estimate, alone: IOPlan) -> int:
-    """Bytes for rows, if mini-batches are read one by one."""
-    return estimate.available if alone.page_cache is None else alone.page_cache + alone.resident
+    """Bytes for what is read in groups, if mini-batches are read one by one."""
+    if alone.page_cache is None:
+        return estimate.available
+    topology = alone.reserve if alone.reads_hops else 0
+    return alone.page_cache + alone.resident + topology
 
 
 def _bytes_of_group(estimate: Estimate, alone: IOPlan, group: int) -> int:
     """Bytes that groups take beyond what mini-batches take that are read one by one."""
     grouped = estimate.in_groups(group)
     taken = grouped.bytes_of_batches_beyond(alone.resident) + grouped.read_lists
+    taken += grouped.sampling - estimate.sampling
     return taken - estimate.bytes_of_batches_beyond(alone.resident) - estimate.read_lists
 
 
@@ -327,7 +366,8 @@ def _reads(estimate: Estimate, plan: IOPlan) -> float:
         reads += float(rows) * plan.group**-_SAVED_READS
     if estimate.touched_topology is not None:
         resident = np.array([plan.topology or 0])
-        reads += _TOPOLOGY_COST * float(count_beyond(estimate.touched_topology, resident)[0])
+        pages = float(count_beyond(estimate.touched_topology, resident)[0])
+        reads += pages * (plan.group**-_SAVED_READS if plan.reads_hops else _TOPOLOGY_COST)
     return reads
 
 
@@ -388,13 +428,18 @@ def _plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
             in_flight=in_flight,
             reason=reason,
         )
+    reads_hops = _reads_hops(estimate, strategy)
+    topology = None
+    if strategy.reads_ahead:
+        topology = _resident_of(estimate.topology, reserve, reads_hops)
     return IOPlan(
         strategy,
         resident,
         in_flight=in_flight,
         first_resident=min(resident, memory // 2),
         reserve=reserve + estimate.labels,
-        topology=_resident_of(estimate.topology, reserve) if strategy.reads_ahead else None,
+        topology=topology,
+        reads_hops=reads_hops and topology is not None and topology < estimate.topology,
         page_cache=memory - resident,
         is_larger=True,
         reason=reason,
@@ -449,7 +494,8 @@ def _divide(
         memory = _available(prefetch, estimate, strategy, resident)
         # rows that come through the page cache need memory there
         most = min(estimate.topology, memory if strategy.past_page_cache else memory // 2)
-        topology = _best_for_topology(estimate, memory, requested, most)
+        reads_hops = _reads_hops(estimate, strategy)
+        topology = _best_for_topology(estimate, memory, requested, most, reads_hops)
         return topology, memory - topology
 
     # With fewer rows resident than there will be, more are missing than there will be.
@@ -474,6 +520,9 @@ def _bytes_of_batches(
     if not strategy.past_page_cache:
         return estimate.bytes_of_whole_batches + estimate.sampling
     buffers = estimate.readers * strategy.buffer_bytes(prefetch)
+    if _reads_hops(estimate, strategy):
+        of_one = strategy.buffer_bytes(prefetch)  # io_uring divides them among the files
+        buffers += min(estimate.graph_files * of_one, max(of_one, estimate.graph_files << 20))
     reading = estimate.workers * (buffers + estimate.read_lists)
     return estimate.bytes_of_batches_beyond(resident) + estimate.sampling + reading
 
@@ -497,19 +546,28 @@ def _pages_of(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.unique(-(-rows // PAGESIZE)) * PAGESIZE
 
 
-def _best_for_topology(estimate: Estimate, memory: int, requested: int, most: int) -> int:
+def _reads_hops(estimate: Estimate, strategy: Strategy) -> bool:
+    return strategy.past_page_cache and estimate.has_uniform_hops
+
+
+def _best_for_topology(
+    estimate: Estimate, memory: int, requested: int, most: int, reads_hops: bool
+) -> int:
     """The bytes for topology, at most `most`, with which fewest pages are missing."""
     if estimate.touched_topology is None:
         return min(most, memory // 2)
     given = np.linspace(most, 0, _SPLITS).astype(np.int64)
-    resident = np.array([_resident_of(estimate.topology, part) for part in given.tolist()])
-    cost = _TOPOLOGY_COST * count_beyond(estimate.touched_topology, resident)
+    total = estimate.topology
+    resident = np.array([_resident_of(total, part, reads_hops) for part in given.tolist()])
+    cost = count_beyond(estimate.touched_topology, resident)
+    cost *= 1 if reads_hops else _TOPOLOGY_COST
     if estimate.touched_rows is not None:
         pages = _pages_of(estimate.touched_rows)
         cost += count_beyond(pages, np.minimum(requested, memory - given))
     return int(given[np.argmin(cost)])
 
 
-def _resident_of(topology: int, memory: int) -> int:
+def _resident_of(topology: int, memory: int, reads_hops: bool) -> int:
     """Resident bytes of a topology that has so much memory."""
-    return topology if memory >= topology else int(_OF_LARGER_TOPOLOGY * memory)
+    part = _OF_UNIFORM_TOPOLOGY if reads_hops else _OF_LARGER_TOPOLOGY
+    return topology if memory >= topology else int(part * memory)

@@ -54,9 +54,9 @@ class Prefetch:
         are more. A larger number hides more latency and takes more memory. 0: each mini-batch is
         prepared when the loop requests it.
     group : int, optional
-        Mini-batches whose rows "uring" and "pread" read together, so that each page is read once
-        for all of them. Default: as many, up to 32, as memory is worth more to than to resident
-        rows.
+        Mini-batches whose rows, and hops of uniform draws, "uring" and "pread" read together, so
+        that each page is read once for all of them. Default: as many, up to 32, as memory is worth
+        more to than to resident rows and topology.
     readahead_limit : int or str
         Bytes (or ``"1GB"``) of pages that "willneed" may have requested for mini-batches that have
         not been copied yet; later mini-batches wait. Rows of a single mini-batch beyond the limit
@@ -265,6 +265,11 @@ def added_row(dtype: np.dtype[Any], shape: Sequence[int], *, is_label: bool) -> 
     return row
 
 
+def gap_pages_of(options: Prefetch) -> int:
+    """Pages that a read past the page cache may run over to merge two reads."""
+    return _GAP_PAGES if options.gap_pages is None else options.gap_pages
+
+
 def direct_reader(store: FeatureStore, engine: str, threads: int) -> _core.DirectReader:
     """Reads rows of a file past the page cache, by "uring" or "pread"."""
     return _core.DirectReader(
@@ -296,7 +301,7 @@ class DirectRowReader(RowReader):
     ) -> None:
         super().__init__(store, dtype)
         self._prefix = prefix
-        self._gap_pages = _GAP_PAGES if options.gap_pages is None else options.gap_pages
+        self._gap_pages = gap_pages_of(options)
         self._reader = direct_reader(store, engine, options.threads)
 
     def fetch(self, rows: Sequence[IdArray]) -> list[Fetched]:

@@ -20,7 +20,7 @@ from graphzero.graph.graph import Graph
 from graphzero.graph.user_input import IdArray, Sampling
 from graphzero.io.memory import LEARNT_MEMORY, MemoryWatch
 from graphzero.io.plan import BatchSize, Estimate, IOPlan, with_batches
-from graphzero.io.prefetch import Prefetch, unavailable_strategies
+from graphzero.io.prefetch import Prefetch, Strategy, gap_pages_of, unavailable_strategies
 from graphzero.io.resident import PrefixKeeper
 from graphzero.io.row_io import RowIO, RowKey, RowSource, managed_bytes, touched_rows
 from graphzero.sampling.sampler import HopReadAhead, TypedSubgraph
@@ -46,12 +46,16 @@ class TopologyFile:
         Whose neighbour lists it has.
     is_hot : bool
         Whether hubs have the lowest ids.
+    is_uniform : bool
+        Whether hops draw uniformly from its lists alone, so that those of several mini-batches can
+        be read together, past the page cache.
     """
 
     graph: Graph
     sections: tuple[str, ...]
     node_type: str
     is_hot: bool
+    is_uniform: bool = False
 
     @property
     def num_bytes(self) -> int:
@@ -146,8 +150,20 @@ def topology_files(
     def sections(graph: Graph) -> tuple[str, ...]:
         return tuple(name for name in names if name in graph.section_bytes)
 
+    def is_uniform(graph: Graph) -> bool:
+        has_weights = "cum_weights" in graph.section_bytes or not dataset.is_typed
+        by_kind = sampling.labor or (sampling.weighted and has_weights)
+        by_time = "times" in sections(graph)
+        return not (by_kind or by_time or sampling.subgraph_type == "induced")
+
     return [
-        TopologyFile(edges.graph, sections(edges.graph), edges.owner.node_type, edges.owner.is_hot)
+        TopologyFile(
+            edges.graph,
+            sections(edges.graph),
+            edges.owner.node_type,
+            edges.owner.is_hot,
+            is_uniform(edges.graph),
+        )
         for edges in dataset.edges.values()
     ]
 
@@ -172,50 +188,123 @@ def touched_topology(files: Sequence[TopologyFile], subgraph: TypedSubgraph) -> 
     return np.sort(np.concatenate(pages))
 
 
+@dataclass(frozen=True)
+class _FileIO:
+    """How an iteration reads one graph file."""
+
+    nodes: int  # whose topology is resident
+    prefixes: dict[str, ResidentPrefix]  # of its sections
+    trust_mincore: bool
+    reader: _core.DirectReader | None
+    gap_pages: int
+
+    def readahead(self) -> HopReadAhead:
+        """For the next mini-batches."""
+        maps = {name: prefix.page_map() for name, prefix in self.prefixes.items()}
+        direct = None
+        if self.reader is not None:
+            direct = _core.DirectHops(
+                self.reader,
+                indptr=maps.get("indptr", _NO_PAGES),
+                indices=maps.get("indices", _NO_PAGES),
+                edge_ids=maps.get("edge_ids", _NO_PAGES),
+                gap_pages=self.gap_pages,
+            )
+        nodes = self.nodes if all(pages.all() for pages in maps.values()) else 0
+        return HopReadAhead(nodes, self.trust_mincore, direct)
+
+
+_NO_PAGES = np.empty(0, np.uint8)
+_FEWEST_READS = 16  # under way, of one file
+
+
 class TopologyIO:
-    """The resident topology of one iteration, and its hop read-ahead for the rest.
+    """The resident topology of one iteration, and how hops read the rest.
 
     Attributes
     ----------
     prefixes : list of (ResidentPrefix, int)
         What is to be resident of each section, for a `PrefixKeeper`.
+    reads_hops : bool
+        Whether what the hops of several mini-batches need is read together.
     """
 
     def __init__(self, files: Sequence[TopologyFile], prefetch: Prefetch, plan: IOPlan) -> None:
-        # of each file: how many nodes are resident with which prefixes, and if mincore is reliable
-        self._files: list[tuple[int, list[ResidentPrefix], bool]] = []
+        self._files: list[_FileIO] = []
         self.prefixes: list[tuple[ResidentPrefix, int]] = []
+        self._stack = ExitStack()
         total = sum(file.num_bytes for file in files)
-        for file in files:
-            file.graph.mapping.advise(prefetch.advice if plan.is_larger else "normal")
-            if plan.topology is None:
-                continue
-            share = plan.topology
-            if file.num_bytes < total:
-                share = min(file.num_bytes, share * file.num_bytes // max(1, total))
-            goals, nodes = file.best_prefix(share)
-            prefixes = [(file.graph.new_prefix(name), goal) for name, goal in goals.items() if goal]
-            self.prefixes += prefixes
-            honest = mincore_is_honest(file.graph.path)
-            self._files.append((nodes, [prefix for prefix, _ in prefixes], honest))
+        try:
+            for file in files:
+                file.graph.mapping.advise(prefetch.advice if plan.is_larger else "normal")
+                if plan.topology is None:
+                    continue
+                share = plan.topology
+                if file.num_bytes < total:
+                    share = min(file.num_bytes, share * file.num_bytes // max(1, total))
+                reads = plan.reads_hops and file.is_uniform and share < file.num_bytes
+                self._add(file, share, prefetch, plan.strategy if reads else None, len(files))
+        except BaseException:
+            self.close()
+            raise
+        self.reads_hops = any(file.reader is not None for file in self._files)
+
+    def _add(
+        self,
+        file: TopologyFile,
+        share: int,
+        prefetch: Prefetch,
+        strategy: Strategy | None,
+        num_files: int,
+    ) -> None:
+        """A file with so many resident bytes; the rest is read by a strategy, or requested."""
+        goals, nodes = file.best_prefix(share)
+        prefixes = {name: file.graph.new_prefix(name) for name, goal in goals.items() if goal}
+        self.prefixes += [(prefix, goals[name]) for name, prefix in prefixes.items()]
+        reader = None
+        if strategy is not None:
+            reader = open_topology(file.graph.mapping, strategy, prefetch, num_files)
+            self._stack.callback(reader.close)
+        honest = mincore_is_honest(file.graph.path)
+        usable = reader if reader is not None and reader.is_direct else None
+        self._files.append(_FileIO(nodes, prefixes, honest, usable, gap_pages_of(prefetch)))
 
     def hop_readahead(self) -> tuple[HopReadAhead, ...] | None:
-        """Hop read-ahead of each file for the next mini-batch; None if page faults bring topology.
+        """How hops of the next mini-batches read each file; None if page faults bring topology.
 
-        It leaves out nodes only while all of the file's resident topology is in memory.
+        Hop read-ahead leaves out nodes only while all of the file's resident topology is in memory.
         """
-        if not self._files:
-            return None
-        return tuple(
-            HopReadAhead(
-                nodes if all(prefix.page_map().all() for prefix in prefixes) else 0, honest
-            )
-            for nodes, prefixes, honest in self._files
+        return tuple(file.readahead() for file in self._files) or None
+
+    def close(self) -> None:
+        """Closes the files."""
+        self._stack.close()
+
+
+def open_topology(
+    mapping: _core.Mapping, strategy: Strategy, prefetch: Prefetch, num_files: int
+) -> _core.DirectReader:
+    """Reads a whole graph file past the page cache, by a strategy or its substitute."""
+    depth = max(_FEWEST_READS, _core.URING_DEPTH // num_files)
+
+    def opened(engine: str) -> _core.DirectReader:
+        return _core.DirectReader(
+            mapping, 0, 1, mapping.size, engine=engine, depth=depth, threads=prefetch.threads
         )
+
+    try:
+        return opened(strategy.name)
+    except OSError:
+        if strategy.substitute is None:
+            raise
+        return opened(strategy.substitute)
 
 
 def probe_files(
-    prefetch: Prefetch, sources: Mapping[RowKey, RowSource], topology: int, learnt: int | None
+    prefetch: Prefetch,
+    sources: Mapping[RowKey, RowSource],
+    files: Sequence[TopologyFile],
+    learnt: int | None,
 ) -> Estimate:
     """The estimate before any mini-batch was sampled.
 
@@ -224,8 +313,8 @@ def probe_files(
     prefetch : Prefetch
     sources : mapping
         Where rows are found, by the names of attributes.
-    topology : int
-        Bytes of the sections that sampling reads.
+    files : sequence of TopologyFile
+        What sampling reads.
     learnt : int or None
         Bytes for files that earlier iterations of the same loop have left.
     """
@@ -236,7 +325,9 @@ def probe_files(
     available = available_memory() + _core.pool_state()[1]  # idle memory of earlier batches
     return Estimate(
         features=managed_bytes(sources),
-        topology=topology,
+        topology=sum(file.num_bytes for file in files),
+        uniform_topology=sum(file.num_bytes for file in files if file.is_uniform),
+        graph_files=len(files),
         batch=0,
         batches=0,
         available=available if limit is None else limit,
@@ -377,6 +468,7 @@ class Session:
         self._available, self._next_look = 0, 0.0
         with ExitStack() as stack:
             self.topology = TopologyIO(topology, prefetch, plan)
+            stack.enter_context(closing(self.topology))
             self.rows = RowIO(sources, prefetch, plan, feature_dtype=feature_dtype)
             stack.enter_context(closing(self.rows))
             self._text = str(self.rows.plan)

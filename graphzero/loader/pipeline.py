@@ -71,6 +71,8 @@ class Sizes:
         That sample and place.
     reads : bool
         Whether rows are read past the page cache.
+    reads_hops : bool
+        Whether topology is: whole groups are sampled together, in a thread of their own.
     fits : bool
         Whether the dataset fits in memory: then more small ones than `lookahead` are prepared.
     places_ahead : bool
@@ -80,6 +82,7 @@ class Sizes:
     lookahead: int
     threads: int = 1
     reads: bool = False
+    reads_hops: bool = False
     fits: bool = True
     places_ahead: bool = True
 
@@ -102,6 +105,13 @@ class _Asked:
 @dataclass(frozen=True)
 class _ToPlace(Generic[_T]):
     """Mini-batches that the thread that reads is to place."""
+
+    items: list[_T]
+
+
+@dataclass(frozen=True)
+class _Sampled(Generic[_T]):
+    """Mini-batches that the thread that reads topology has sampled."""
 
     items: list[_T]
 
@@ -133,7 +143,9 @@ class GroupPipeline(Iterator[_T], Generic[_T]):
         self._unsaid = 0  # mini-batches that were asked for, of which the threads do not know
         self._is_closed = False
         self._preparer = _Preparer(phases, numbers, sizes, stop)
-        self._threads = WorkerThreads(2, "graphzero-batch", on_stop=self._preparer.stop)
+        self._threads = WorkerThreads(
+            3 if sizes.reads_hops else 2, "graphzero-batch", on_stop=self._preparer.stop
+        )
 
     @property
     def num_finished(self) -> int:
@@ -165,6 +177,8 @@ class GroupPipeline(Iterator[_T], Generic[_T]):
         if self._taken == 0 and self._unsaid == 0:
             self._threads.submit(preparer.run)
             self._threads.submit(preparer.run_reads)
+            if self._sizes.reads_hops:
+                self._threads.submit(preparer.run_samples)
         self._unsaid += 1
         if 2 * self._unsaid >= preparer.most_ahead or results.empty():
             preparer.messages.put(_Asked(self._unsaid))
@@ -201,7 +215,8 @@ class _Preparer(Generic[_T]):
         self._numbers = numbers
         self._sizes = sizes
         self._stop = stop
-        self.messages: SimpleQueue[_Asked | list[_T] | _Stopped] = SimpleQueue()
+        self.messages: SimpleQueue[_Asked | list[_T] | _Sampled[_T] | _Stopped] = SimpleQueue()
+        self._to_sample: SimpleQueue[Sequence[int] | _Stopped] = SimpleQueue()
         self._to_read: SimpleQueue[list[_T] | _ToPlace[_T] | _Stopped] = SimpleQueue()
         self.results: SimpleQueue[_T | BaseException | _Stopped] = SimpleQueue()
         # mini-batches that may be placed before they are wanted
@@ -211,6 +226,8 @@ class _Preparer(Generic[_T]):
         self._asked = 0
         self._call = 1  # mini-batches of one call into the core
         self._group = 1  # mini-batches that are read together
+        self._most = 1  # mini-batches that may be read together now
+        self._is_sampling = False  # in a thread of its own
         self._sampled: deque[_T] = deque()
         self._reading = 0
         self._read: deque[_T] = deque()
@@ -228,6 +245,7 @@ class _Preparer(Generic[_T]):
         """Wakes whoever waits, and has calls end soon."""
         self._stop.set()
         self.messages.put(_Stopped())
+        self._to_sample.put(_Stopped())
         self._to_read.put(_Stopped())
         self.results.put(_Stopped())
 
@@ -264,10 +282,14 @@ class _Preparer(Generic[_T]):
             elif isinstance(message, list):
                 self._read += message
                 self._reading = 0
+            elif isinstance(message, _Sampled):
+                self._is_sampling = False
+                self._take_sampled(message.items)
 
     def _advance(self) -> bool:
         """Does one thing, if there is any; what is due first."""
         limit = self._phases.most_in_group()
+        self._most = max(1, limit)
         wanted = self._asked - self._placed
         if limit > 0:
             wanted += self.most_ahead
@@ -276,21 +298,30 @@ class _Preparer(Generic[_T]):
             return True
         if limit == 0 and (wanted <= 0 or self._reading):
             return False
-        self._send_to_read(max(1, limit))
+        self._send_to_read(self._most)
         if self._begun == len(self._numbers) or not self._may_sample():
             return False
         self._sample()
         return True
 
     def _may_sample(self) -> bool:
+        if self._is_sampling:
+            return False
         if self._sizes.reads or self._reading or self._sampled:
             return len(self._sampled) < max(self._group, self._call)
         return 2 * len(self._read) <= self._call
 
     def _sample(self) -> None:
         count = min(self._call, len(self._numbers) - self._begun)
-        items = self._phases.sample(self._numbers[self._begun : self._begun + count])
-        self._begun += len(items)
+        numbers = self._numbers[self._begun : self._begun + count]
+        self._begun += count
+        if self._sizes.reads_hops:
+            self._is_sampling = True
+            self._to_sample.put(numbers)
+        else:
+            self._take_sampled(self._phases.sample(numbers))
+
+    def _take_sampled(self, items: list[_T]) -> None:
         if self._phases.must_read(items) or self._sampled or self._reading:
             self._sampled += items
         else:
@@ -302,7 +333,7 @@ class _Preparer(Generic[_T]):
         """Enough mini-batches for all threads, and for a call that is worth its while."""
         threads = self._sizes.threads
         if not self._sizes.fits:
-            return threads
+            return max(threads, self._most) if self._sizes.reads_hops else threads
         seconds = sum(item.seconds for item in items) / max(1, len(items)) / threads
         enough = int(_SECONDS_A_CALL / seconds) if seconds > 0 else threads
         return max(threads, min(enough, _MOST_TOGETHER))
@@ -326,7 +357,7 @@ class _Preparer(Generic[_T]):
         if self._are_large:
             self._to_read.put(_ToPlace(items))
             return
-        self._phases.place(items)
+        self._phases.place(items, apart=self._sizes.reads_hops)
         if self._sizes.places_ahead and self._sizes.fits and not self._sizes.reads:
             largest = max(item.num_bytes for item in items)
             small = min(_SMALL_BYTES // max(1, largest), _MOST_TOGETHER)
@@ -340,7 +371,15 @@ class _Preparer(Generic[_T]):
         for item in items:
             self.results.put(item)
 
-    # --- the thread that reads
+    # --- the threads that read
+
+    def run_samples(self) -> None:
+        """Until it is stopped."""
+        try:
+            while not isinstance(numbers := self._to_sample.get(), _Stopped):
+                self.messages.put(_Sampled(self._phases.sample(numbers)))
+        except BaseException as error:
+            self.results.put(error)
 
     def run_reads(self) -> None:
         """Until it is stopped."""

@@ -23,7 +23,7 @@ from graphzero.io.memory import (
     ranks_of_host,
     shared_memory_bytes,
 )
-from graphzero.io.plan import Estimate, IOPlan, make_plan, structure_bytes
+from graphzero.io.plan import Estimate, IOPlan, bytes_of_hops, make_plan, structure_bytes
 from graphzero.io.prefetch import Fetched, bytes_read, pages_read
 from graphzero.io.row_io import PagesRequested, RowKey, RowSource
 from graphzero.io.session import Session, is_large, probe_batch, probe_files
@@ -92,9 +92,8 @@ def _probe(
 ) -> Estimate:
     """Sizes of the files; where they matter, also the size of the first mini-batch."""
     files = batches.topology
-    topology = sum(file.num_bytes for file in files)
     before = LEARNT_MEMORY.available_before(batches)
-    estimate = probe_files(batches.prefetch, sources, topology, before)
+    estimate = probe_files(batches.prefetch, sources, files, before)
     may_be_too_small = in_worker() and (shared_memory_bytes() or _PLENTY_SHARED) < _PLENTY_SHARED
     if not (is_large(estimate) or may_be_too_small) or len(numbers) == 0:
         return estimate
@@ -366,14 +365,23 @@ class Preparation:
             for item, of_item in zip(items, fetched, strict=True):
                 item.fetched[name] = of_item
         if not rows.reads_past_page_cache:
+            if self._session.topology.reads_hops:
+                self._note_bytes(items)
             return
         pages = [sum(map(pages_read, item.fetched.values())) for item in items]
         seconds = time.perf_counter() - begun
         for item, count in zip(items, pages, strict=True):
             item.pages_missed += count
             item.disk += seconds * count / max(1, sum(pages))
+        self._note_bytes(items)
+
+    def _note_bytes(self, items: Sequence[Preparing]) -> None:
+        """What one of these takes until it is placed."""
         sizes = [
-            item.structure_bytes + sum(map(bytes_read, item.fetched.values())) for item in items
+            item.structure_bytes
+            + sum(map(bytes_read, item.fetched.values()))
+            + self._session.topology.reads_hops * bytes_of_hops(item.num_nodes, item.num_edges)
+            for item in items
         ]
         self._bytes_before_placing = max(sizes, default=0)
 
@@ -466,6 +474,7 @@ def prepare_batches(
             lookahead=batches.prefetch.lookahead,
             threads=phases.threads,
             reads=session.rows.reads_past_page_cache,
+            reads_hops=session.topology.reads_hops,
             fits=not session.plan.is_larger,
             # a worker takes shared memory only for what is sent
             places_ahead=not in_worker()

@@ -56,8 +56,8 @@ class BatchStats:
         page cache; 0 where no pages are requested (see `Prefetch`). Of files that belong to others,
         whose residency the kernel hides: that it read when they were requested.
     topology_missed : int
-        Pages of topology that were not in memory when hop read-ahead requested them; 0 without
-        hop read-ahead.
+        Pages of topology that were not in memory when hop read-ahead requested them, or were read
+        past the page cache; 0 where page faults bring topology.
     io : str
         How its rows were read, and why.
     epoch, number : int

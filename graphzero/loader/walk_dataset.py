@@ -133,6 +133,7 @@ class WalkDataset(SeedDataset):
                 file,
                 graph=self._graph,
                 sections=tuple(name for name in file.sections if name in sizes),
+                is_uniform=False,
             )
             for file in super().topology
         ]

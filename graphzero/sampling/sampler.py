@@ -223,7 +223,7 @@ class TypedSubgraph:
 
 @dataclass(frozen=True)
 class HopReadAhead:
-    """Hop read-ahead for one mini-batch.
+    """Hop read-ahead for one mini-batch, or for a group.
 
     Attributes
     ----------
@@ -231,10 +231,13 @@ class HopReadAhead:
         The topology of stored ids below is in memory, and not requested.
     trust_mincore : bool
         False where ``mincore`` is known to lie: then pages in memory are requested as well.
+    direct : DirectHops or None
+        Uniform draws read what a hop of all mini-batches needs together, and request nothing.
     """
 
     resident_nodes: int = 0
     trust_mincore: bool = True
+    direct: _core.DirectHops | None = None
 
 
 class NeighborSampler:

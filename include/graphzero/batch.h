@@ -14,4 +14,26 @@
 GZ_MUST_CHECK gz_code gz_batch_sample(gz_batch *batch, const gz_plan *plan, const gz_seeds *seeds,
                                       gz_error *err);
 
+/* The steps of gz_batch_sample without plan->induced, in their order, for callers that read the
+ * topology of several batches together (group_hops.h). Seeds are numbered; in each hop the edges of
+ * each type are sampled, and then the hop ends. */
+GZ_MUST_CHECK gz_code gz_batch_start(gz_batch *batch, const gz_plan *plan, const gz_seeds *seeds,
+                                     gz_error *err);
+GZ_MUST_CHECK gz_code gz_batch_sample_type(gz_batch *batch, const gz_plan *plan, int number, int h,
+                                           gz_error *err);
+GZ_MUST_CHECK gz_code gz_batch_end_hop(gz_batch *batch, const gz_plan *plan, int h, gz_error *err);
+
+/* The nodes that edge type `number` expands in hop h; none where it has no fanout there. */
+gz_frontier gz_batch_frontier(const gz_batch *batch, const gz_plan *plan, int number, int h,
+                              int64_t *count);
+
+/* gz_batch_sample_type in two steps, for uniform draws without times; the frontier must not be
+ * empty. `ends` has the two entries of indptr of each of its nodes. The positions that are drawn
+ * are batch->edges[number].positions from its count on, batch->offsets[of the frontier] of them in
+ * all; `neighbors` has their entries of indices. */
+GZ_MUST_CHECK gz_code gz_batch_draw(gz_batch *batch, const gz_plan *plan, int number, int h,
+                                    const gz_ids *ends, gz_error *err);
+GZ_MUST_CHECK gz_code gz_batch_relabel(gz_batch *batch, const gz_plan *plan, int number, int h,
+                                       const gz_ids *neighbors, gz_error *err);
+
 #endif

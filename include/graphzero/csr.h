@@ -59,15 +59,12 @@ GZ_INLINE void gz_csr_hint_list(const gz_csr *csr, int64_t v)
     gz_cache_hint(gz_id_address(&csr->indptr, (uint64_t)v + 1));
 }
 
-/* The neighbour list of node v, which must be below num_nodes: writes the position of its first
- * entry to *begin and returns its length. A list that exceeds the number of edges is read as empty
- * and counted in *corrupt: checksums of whole sections are not verified at open, and no kernel may
- * follow a wild pointer. */
-static inline uint64_t gz_csr_list(const gz_csr *csr, uint64_t v, uint64_t *begin,
-                                   uint64_t *corrupt)
+/* The length of a list from its two entries of indptr. A list that exceeds the number of edges is
+ * read as empty and counted in *corrupt: checksums of whole sections are not verified at open, and
+ * no kernel may follow a wild pointer. */
+static inline uint64_t gz_csr_list_length(const gz_csr *csr, uint64_t first, uint64_t end,
+                                          uint64_t *corrupt)
 {
-    uint64_t first = gz_id(&csr->indptr, v), end = gz_id(&csr->indptr, v + 1);
-    *begin = first;
     if (first > end || end > csr->num_edges) {
         *corrupt += 1;
         return 0;
@@ -75,15 +72,29 @@ static inline uint64_t gz_csr_list(const gz_csr *csr, uint64_t v, uint64_t *begi
     return end - first;
 }
 
-/* The neighbour at one stored position; an id out of range becomes 0 and is counted. */
-static inline uint64_t gz_csr_neighbor(const gz_csr *csr, uint64_t position, uint64_t *corrupt)
+/* The neighbour list of node v, which must be below num_nodes: writes the position of its first
+ * entry to *begin and returns its length. */
+static inline uint64_t gz_csr_list(const gz_csr *csr, uint64_t v, uint64_t *begin,
+                                   uint64_t *corrupt)
 {
-    uint64_t id = gz_id(&csr->indices, position);
+    *begin = gz_id(&csr->indptr, v);
+    return gz_csr_list_length(csr, *begin, gz_id(&csr->indptr, v + 1), corrupt);
+}
+
+/* The id of a neighbour; one out of range becomes 0 and is counted. */
+static inline uint64_t gz_csr_checked(const gz_csr *csr, uint64_t id, uint64_t *corrupt)
+{
     if (id >= csr->num_neighbors) {
         *corrupt += 1;
         return 0;
     }
     return id;
+}
+
+/* The neighbour at one stored position. */
+static inline uint64_t gz_csr_neighbor(const gz_csr *csr, uint64_t position, uint64_t *corrupt)
+{
+    return gz_csr_checked(csr, gz_id(&csr->indices, position), corrupt);
 }
 
 /* Whether `node` has `neighbor`, by binary search in its sorted list. */

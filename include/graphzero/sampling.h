@@ -17,6 +17,9 @@ typedef struct gz_frontier {
     const int64_t *until; /* the time of each tree */
 } gz_frontier;
 
+/* How many edges uniform draws take from a list of this degree. */
+int64_t gz_hop_count(const gz_hop *hop, uint64_t degree);
+
 /* First pass, for i in [begin, end): lists[i] = the list of frontier node i, and counts[i] = how
  * many edges will be drawn for it: min(degree, fanout), or with replacement fanout (0 without
  * neighbours). By weight, neighbours of weight 0 do not count; LABOR draws `fanout` on average.
