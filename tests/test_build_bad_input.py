@@ -236,7 +236,7 @@ def test_no_attribute_hides_what_a_mini_batch_or_data_has():
 BAD = [
     ({"nodes": {"year": np.ones(3)}}, "num_nodes=4, but node attribute 'year' has 3 rows"),
     ({"nodes": [1]}, "nodes must be a dictionary of attributes by name"),
-    ({"nodes": {"tag": np.array(["a"] * 4)}}, "node attribute 'tag' has dtype <U1"),
+    ({"nodes": {"tag": np.ones(4, complex)}}, "node attribute 'tag'.* dtype complex128"),
     ({"edges": {"edge_attr": np.ones(6)}}, "edges has no 'edge_index'.* it has 'edge_attr'"),
     ({"w": np.ones(5)}, "edge attribute 'w' has 5 rows for 6 edges"),
     ({"x": np.ones(6)}, "edge attribute 'x': this is a name of node attributes"),

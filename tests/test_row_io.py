@@ -203,8 +203,8 @@ def test_what_earlier_iterations_left_is_planned_with_unless_a_limit_is_given():
     watch.batches = 4
     memory.learn(loop, watch)
     assert memory.available_before(loop) == 95 << 20
-    assert probe_files(gz.Prefetch(), {}, 0, 95 << 20).observed == 95 << 20
-    assert probe_files(gz.Prefetch(memory_limit=1 << 30), {}, 0, 95 << 20).observed is None
+    assert probe_files(gz.Prefetch(), {}, [], 95 << 20).observed == 95 << 20
+    assert probe_files(gz.Prefetch(memory_limit=1 << 30), {}, [], 95 << 20).observed is None
     del loop
     assert len(memory._available) == 0
 
@@ -215,8 +215,8 @@ def test_the_next_rows_are_placed_and_those_after_them_read_while_the_loop_is_bu
     done = []
 
     def record(name, function):
-        def recorded(preparation, items):
-            function(preparation, items)
+        def recorded(preparation, items, **how):
+            function(preparation, items, **how)
             done.extend([name] * len(items))
 
         return recorded
