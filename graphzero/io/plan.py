@@ -246,7 +246,11 @@ _SLACK = 0.1
 # rest, for hop read-ahead.
 _OF_LARGER_TOPOLOGY = 0.75
 _OF_UNIFORM_TOPOLOGY = 0.9  # where hops are read past the page cache
-_TOPOLOGY_COST = 2  # of a page through the page cache, where one that is read past it costs 1
+_BUFFERS_OF_HOPS = 32  # at most this part of the memory
+_FEWEST_READS = 16  # under way, of one graph file
+# Of a page of topology, through the page cache or past it, where one of rows, read past it, costs
+# 1: hops wait for each other.
+_TOPOLOGY_COST, _HOP_COST = 2, 1.5
 _SPLITS = 64  # that are compared
 # Mini-batches that the memory for files must still have, where one more is placed ahead.
 _MEMORY_TO_PLACE_AHEAD = 5
@@ -280,6 +284,8 @@ class IOPlan:
         Bytes of that mini-batch, and of the others of groups; 0 as long as its size is unknown.
     reads_hops : bool
         Whether what hops need of the topology is read past the page cache, for a group together.
+    hop_reads : int
+        Reads of one graph file under way then, by io_uring.
     group : int
         Mini-batches that are read together.
     is_larger : bool
@@ -297,6 +303,7 @@ class IOPlan:
     places_ahead: bool = False
     placed_ahead: int = 0
     reads_hops: bool = False
+    hop_reads: int = 0
     group: int = 1
     is_larger: bool = False
     reason: str = ""
@@ -367,7 +374,8 @@ def _reads(estimate: Estimate, plan: IOPlan) -> float:
     if estimate.touched_topology is not None:
         resident = np.array([plan.topology or 0])
         pages = float(count_beyond(estimate.touched_topology, resident)[0])
-        reads += pages * (plan.group**-_SAVED_READS if plan.reads_hops else _TOPOLOGY_COST)
+        together = _HOP_COST * plan.group**-_SAVED_READS
+        reads += pages * (together if plan.reads_hops else _TOPOLOGY_COST)
     return reads
 
 
@@ -440,6 +448,7 @@ def _plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
         reserve=reserve + estimate.labels,
         topology=topology,
         reads_hops=reads_hops and topology is not None and topology < estimate.topology,
+        hop_reads=_hop_reads(estimate),
         page_cache=memory - resident,
         is_larger=True,
         reason=reason,
@@ -521,8 +530,8 @@ def _bytes_of_batches(
         return estimate.bytes_of_whole_batches + estimate.sampling
     buffers = estimate.readers * strategy.buffer_bytes(prefetch)
     if _reads_hops(estimate, strategy):
-        of_one = strategy.buffer_bytes(prefetch)  # io_uring divides them among the files
-        buffers += min(estimate.graph_files * of_one, max(of_one, estimate.graph_files << 20))
+        reads = _hop_reads(estimate) if strategy.name == "uring" else prefetch.threads
+        buffers += estimate.graph_files * reads * _core.BUFFER_BYTES
     reading = estimate.workers * (buffers + estimate.read_lists)
     return estimate.bytes_of_batches_beyond(resident) + estimate.sampling + reading
 
@@ -550,6 +559,12 @@ def _reads_hops(estimate: Estimate, strategy: Strategy) -> bool:
     return strategy.past_page_cache and estimate.has_uniform_hops
 
 
+def _hop_reads(estimate: Estimate) -> int:
+    """Reads of one graph file under way, whose buffers take a small part of the memory."""
+    fitting = estimate.available // _BUFFERS_OF_HOPS // _core.BUFFER_BYTES
+    return max(_FEWEST_READS, min(_core.URING_DEPTH, fitting) // estimate.graph_files)
+
+
 def _best_for_topology(
     estimate: Estimate, memory: int, requested: int, most: int, reads_hops: bool
 ) -> int:
@@ -559,8 +574,8 @@ def _best_for_topology(
     given = np.linspace(most, 0, _SPLITS).astype(np.int64)
     total = estimate.topology
     resident = np.array([_resident_of(total, part, reads_hops) for part in given.tolist()])
-    cost = count_beyond(estimate.touched_topology, resident)
-    cost *= 1 if reads_hops else _TOPOLOGY_COST
+    of_page = _HOP_COST if reads_hops else _TOPOLOGY_COST
+    cost = of_page * count_beyond(estimate.touched_topology, resident)
     if estimate.touched_rows is not None:
         pages = _pages_of(estimate.touched_rows)
         cost += count_beyond(pages, np.minimum(requested, memory - given))

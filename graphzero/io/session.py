@@ -215,7 +215,6 @@ class _FileIO:
 
 
 _NO_PAGES = np.empty(0, np.uint8)
-_FEWEST_READS = 16  # under way, of one file
 
 
 class TopologyIO:
@@ -243,7 +242,7 @@ class TopologyIO:
                 if file.num_bytes < total:
                     share = min(file.num_bytes, share * file.num_bytes // max(1, total))
                 reads = plan.reads_hops and file.is_uniform and share < file.num_bytes
-                self._add(file, share, prefetch, plan.strategy if reads else None, len(files))
+                self._add(file, share, prefetch, plan, reads=reads)
         except BaseException:
             self.close()
             raise
@@ -254,16 +253,18 @@ class TopologyIO:
         file: TopologyFile,
         share: int,
         prefetch: Prefetch,
-        strategy: Strategy | None,
-        num_files: int,
+        plan: IOPlan,
+        *,
+        reads: bool,
     ) -> None:
-        """A file with so many resident bytes; the rest is read by a strategy, or requested."""
+        """A file with so many resident bytes; the rest is read directly, or requested."""
         goals, nodes = file.best_prefix(share)
         prefixes = {name: file.graph.new_prefix(name) for name, goal in goals.items() if goal}
         self.prefixes += [(prefix, goals[name]) for name, prefix in prefixes.items()]
         reader = None
-        if strategy is not None:
-            reader = open_topology(file.graph.mapping, strategy, prefetch, num_files)
+        if reads:
+            mapping, depth = file.graph.mapping, plan.hop_reads
+            reader = open_topology(mapping, plan.strategy, prefetch, depth)
             self._stack.callback(reader.close)
         honest = mincore_is_honest(file.graph.path)
         usable = reader if reader is not None and reader.is_direct else None
@@ -282,10 +283,9 @@ class TopologyIO:
 
 
 def open_topology(
-    mapping: _core.Mapping, strategy: Strategy, prefetch: Prefetch, num_files: int
+    mapping: _core.Mapping, strategy: Strategy, prefetch: Prefetch, depth: int
 ) -> _core.DirectReader:
     """Reads a whole graph file past the page cache, by a strategy or its substitute."""
-    depth = max(_FEWEST_READS, _core.URING_DEPTH // num_files)
 
     def opened(engine: str) -> _core.DirectReader:
         return _core.DirectReader(
