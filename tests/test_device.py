@@ -71,6 +71,7 @@ def at_home(batches):
         *({"device_cache": 0.3}, {"device_cache": 1.0, "feature_dtype": "float32"}),
         *({"device_cache": "1kB"}, {"device_cache": 0.0}, {"prefetch": gz.Prefetch(lookahead=0)}),
         {"device_cache": 0.5, "prefetch": gz.Prefetch("uring", resident=0.2)},
+        {"input_id": np.zeros((150, 50))},  # more than a block has room for
     ],
 )
 def test_batches_on_a_device_are_the_same(hot, device, options):
@@ -243,12 +244,19 @@ def test_a_device_loader_sends_batches_of_any_loader(hot, device):
     source.set_epoch(0)
     assert all_same(at_home(loader), expected)
     data = pytest.importorskip("torch_geometric.data")
+    sparse = torch.eye(3).to_sparse()
     graph = data.Data(x=torch.rand(3, 2), name="first")
-    items = [{"a": [torch.ones(2), 5], "b": (torch.zeros(2, 0), None)}, graph, torch.arange(4)]
+    items = [
+        {"a": [torch.ones(2), 5], "b": (torch.zeros(2, 0), None)},
+        graph,
+        torch.arange(4),
+        sparse,
+    ]
     sent = list(gz.DeviceLoader(items, device))
     assert (sent[0]["a"][0].tolist(), sent[0]["a"][1], sent[0]["b"][1]) == ([1, 1], 5, None)
     assert (sent[0]["b"][0].shape, sent[0]["b"][0].device.type) == ((2, 0), device)
     assert torch.equal(sent[1].x.cpu(), graph.x)
+    assert torch.equal(sent[3].to_dense().cpu(), torch.eye(3))
     assert (sent[1].name, sent[1] is graph, sent[2].tolist()) == ("first", False, [0, 1, 2, 3])
     assert len(list(loader)) == len(expected)  # another pass
 

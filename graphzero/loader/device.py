@@ -162,7 +162,7 @@ class Sender:
         finish : callable, optional
             Gets the mini-batch of the device's tensors, and computes what depends on them.
         """
-        tensors = [tensor for tensor in tensors_of(batch) if tensor.device.type == "cpu"]
+        tensors = [tensor for tensor in tensors_of(batch) if _is_plain(tensor)]
         if block is None:
             block = self.block(sum(room(tensor.nbytes) for tensor in tensors))
         begins = [block.place(tensor) if tensor.numel() else 0 for tensor in tensors]
@@ -171,7 +171,7 @@ class Sender:
             arrived = block.used.to(self.device, non_blocking=self._is_asynchronous)
             views = iter(_arrived(arrived, begins, tensors))
             batch = apply_to_tensors(
-                lambda tensor: next(views) if tensor.device.type == "cpu" else tensor, batch
+                lambda tensor: next(views) if _is_plain(tensor) else tensor.to(self.device), batch
             )
             if finish is not None:
                 batch = finish(batch)
@@ -184,13 +184,26 @@ class Sender:
         return sent.batch
 
 
-def _arrived(block: Tensor, begins: Sequence[int], tensors: Sequence[Tensor]) -> Iterator[Tensor]:
+def _is_plain(tensor: Tensor) -> bool:
+    """Whether it is numbers in the processor's memory, and no more; others go by themselves."""
+    is_dense = type(tensor) is Tensor and tensor.layout == torch.strided
+    return is_dense and tensor.device.type == "cpu"
+
+
+def _arrived(
+    block: Tensor, begins: Sequence[int | None], tensors: Sequence[Tensor]
+) -> Iterator[Tensor]:
     """The tensors over a block that arrived; small ones have memory of their own.
+
+    Those that the block had no room for are copied by themselves.
 
     Each operation of torch lets the GIL go, which costs the loop: they are as few as can be.
     """
     blocks = {dtype: block.view(dtype) for dtype in {tensor.dtype for tensor in tensors}}
     for begin, tensor in zip(begins, tensors, strict=True):
+        if begin is None:
+            yield tensor.to(block.device)
+            continue
         first = begin // tensor.element_size()
         view = blocks[tensor.dtype].as_strided(tensor.shape, _stride(tensor.shape), first)
         yield view if tensor.nbytes >= _LARGE_BYTES else view.clone()

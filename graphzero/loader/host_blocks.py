@@ -75,31 +75,37 @@ class HostBlock:
         dtype = np.dtype(dtype)
         num_bytes = math.prod(shape) * dtype.itemsize
         begin = self._take(num_bytes)
+        if begin is None:
+            raise MemoryError(f"no room for {num_bytes:,} bytes in a block of {len(self._bytes):,}")
         return self._bytes[begin : begin + num_bytes].view(dtype).reshape(shape)
 
-    def _take(self, num_bytes: int) -> int:
+    def _take(self, num_bytes: int) -> int | None:
+        """Where the next bytes begin; None if there are not so many."""
         begin = self._used
         if begin + room(num_bytes) > len(self._bytes):
-            raise MemoryError(
-                f"a block of {len(self._bytes):,} bytes has no room for {num_bytes:,}"
-            )
+            return None
         self._used += room(num_bytes)
         return begin
 
-    def place(self, tensor: Tensor) -> int:
-        """Where the elements of a tensor begin in the block; they are copied if need be."""
+    def place(self, tensor: Tensor) -> int | None:
+        """Where the elements of a tensor begin in the block; they are copied if need be.
+
+        None if there is no room for them.
+        """
         begin = tensor.data_ptr() - self.memory.data_ptr()
         if 0 <= begin < self._used and tensor.is_contiguous():
             return begin
-        begin = self._take(tensor.nbytes)
-        view_of(self.memory, begin, tensor).copy_(tensor)
-        return begin
+        place = self._take(tensor.nbytes)
+        if place is not None:
+            view_of(self.memory, place, tensor).copy_(tensor)
+        return place
 
     def hold(self, tensor: Tensor) -> Tensor:
-        """A tensor, over the block."""
+        """A tensor, over the block or, where that has no room, in page-locked memory of its own."""
         if tensor.numel() == 0:
             return tensor
-        return view_of(self.memory, self.place(tensor), tensor)
+        begin = self.place(tensor)
+        return tensor.pin_memory() if begin is None else view_of(self.memory, begin, tensor)
 
     @property
     def used(self) -> Tensor:
