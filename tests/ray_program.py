@@ -77,9 +77,13 @@ def make_model():
 
 def make_layers():
     first, second = make_model().layers
+
+    def edges(batch):  # of the first hop: the rest of a batch are not those of its seeds
+        return batch.edge_index[:, : batch.num_sampled_edges[0]]
+
     return [
-        lambda batch: first(batch.x, batch.edge_index, batch.batch_size).relu(),
-        lambda batch: second(batch.x, batch.edge_index, batch.batch_size),
+        lambda batch: first(batch.x, edges(batch), batch.batch_size).relu(),
+        lambda batch: second(batch.x, edges(batch), batch.batch_size),
     ]
 
 

@@ -188,7 +188,7 @@ def test_hosts_that_do_not_share_the_folder_build_one_each(tmp_path, shared):
         disk.mkdir(exist_ok=True)
         os.chdir(disk)
         socket.gethostname = lambda: f"host{rank % 2}"
-        os.path.realpath = lambda path: path  # the same name on all hosts
+        os.path.realpath = lambda path, **_: path  # the same name on all hosts
         with gz.build("store", RING) as ds:
             return ds.num_edges
 

@@ -45,6 +45,7 @@ _WARM_UP, _BATCHES = 15, 20  # mini-batches of a trial, as far as its time allow
 _START_SECONDS = 60.0  # of the interpreter and its imports, on a slow machine
 _USUAL_START = 3.0
 _MOST_SECONDS, _LEAST_SECONDS = 60.0, 0.25  # of the mini-batches of a trial
+_NO_BUDGET = 1e9  # seconds
 _OF_WARM_UP = 0.55  # of this time
 _OVERRUN = 0.1  # of the budget, until the last trial is ended
 _NOISE = 1.03  # settings that are so close to the fastest are as fast
@@ -421,7 +422,8 @@ class _Budget:
 
     def num_trials(self) -> int:
         """How many of the shortest trials there is time for."""
-        return int((self.end - time.monotonic()) / (self.start + _LEAST_SECONDS))
+        seconds = min(self.end - time.monotonic(), _NO_BUDGET)
+        return int(seconds / (self.start + _LEAST_SECONDS))
 
     def share(self, count: int) -> float:
         """Seconds for the mini-batches of a trial, if there will be so many."""
