@@ -72,7 +72,7 @@ cdef class BlockSums:
         cdef int64_t[::1] places
         cdef float[:, ::1] sums
         cdef double[:, ::1] wide
-        cdef const float[:, ::1] own
+        cdef const float[:, ::1] score
         cdef const float[::1] weight
         cdef int64_t count = end - begin, heads = 0 if scores is None else scores.shape[1], i
         if begin < 0 or count < 1 or <uint64_t> end > csr.c.num_nodes or width < 1:
@@ -118,8 +118,8 @@ cdef class BlockSums:
             weight = weights
             self.c.weights = &weight[0]
         if heads:
-            own = scores
-            self.c.scores = &own[0, 0]
+            score = scores
+            self.c.scores = &score[0, 0]
         self.begin, self.places = begin, numbers
         self.arrays = indptr, weights, scores
 

@@ -361,20 +361,20 @@ cdef class GroupSampler:
         cdef gz_error err
         cdef gz_code code = GZ_OK
         cdef int i = 0
-        cdef DirectHops each
+        cdef DirectHops direct
         with ExitStack() as locks:
-            for i, each in hops.items():
-                each.reader._leave_to_parent()
-                locks.enter_context(each.reader.lock)
-                each.reader._require_engine()
-                readers[i], readers[i].ring = each.c, each.reader.ring
+            for i, direct in hops.items():
+                direct.reader._leave_to_parent()
+                locks.enter_context(direct.reader.lock)
+                direct.reader._require_engine()
+                readers[i], readers[i].ring = direct.c, direct.reader.ring
                 readers[i].id_limit = (
                     <_EdgeType> self.plan.edge_types[i]).csr.header["num_input_edges"]
             with nogil:
                 code = gz_group_sample_hops(team.c, batches, count, &stop.c, readers, &i, &err)
             if code != GZ_OK:
-                for each in hops.values():
-                    each.reader._close_engine()
+                for direct in hops.values():
+                    direct.reader._close_engine()
                 _raise(&err, (<_EdgeType> self.plan.edge_types[i]).csr.mapping.path)
         return 0
 

@@ -99,8 +99,8 @@ def _follow_classes(name: str, rows: Rows, stored: list[str] | None) -> None:
     """Has new classes stand behind the stored ones; refuses numbers beside names."""
     if (stored is None) != (rows.classes is None):
         kinds = ("numbers", "the names of classes")
-        has, given = kinds if stored is None else kinds[::-1]
-        raise ValueError(f"{rows.name}: {name!r} was built from {has}, and these are {given}")
+        of_stored, of_rows = kinds if stored is None else kinds[::-1]
+        raise ValueError(f"{rows.name}: {name!r} was built from {of_stored}, not from {of_rows}")
     if stored is not None and rows.classes is not None:
         rows.classes.follow(stored)
 

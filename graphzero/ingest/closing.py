@@ -49,8 +49,8 @@ class Closing:
     def _nodes(self) -> Iterator[tuple[str, str]]:
         for name, table in self.manifest.nodes.items():
             isolated = self._count_isolated(name)
-            known = "" if isolated is None else f", {isolated:,} without an edge"
-            yield name or "nodes", f"{table.num_nodes:,}{known}"
+            without_edge = "" if isolated is None else f", {isolated:,} without an edge"
+            yield name or "nodes", f"{table.num_nodes:,}{without_edge}"
             if isolated is not None and isolated >= max(_TELLING_NODES, table.num_nodes // 10):
                 of_type = f" of type {name!r}" if name else ""
                 self.notes.advice.append(
@@ -82,20 +82,22 @@ class Closing:
         labels = table.attributes.get("y")
         if labels is None or table.num_classes is None:
             return f"{len(ids):,} nodes"
-        path, header, known = labels.resolve(self.folder), self._header(labels), 0
+        path, header, num_labelled = labels.resolve(self.folder), self._header(labels), 0
         rows = map_section(path, header, "rows", table.num_nodes)
         has_rank = header.find("node_rank") is not None
         ranks = map_section(path, header, "node_rank", table.num_nodes) if has_rank else None
         for at in range(0, len(ids), _CHUNK):
             nodes = ids[at : at + _CHUNK]
-            known += int(np.count_nonzero(rows[nodes if ranks is None else ranks[nodes]] >= 0))
-        if known < len(ids):
+            num_labelled += int(
+                np.count_nonzero(rows[nodes if ranks is None else ranks[nodes]] >= 0)
+            )
+        if num_labelled < len(ids):
             warn_user(
-                f"split {split!r}: {len(ids) - known:,} of its {len(ids):,} nodes have no label "
-                f"(it is negative): leave them out, or have the loss ignore them, as "
+                f"split {split!r}: {len(ids) - num_labelled:,} of its {len(ids):,} nodes have no "
+                f"label (it is negative): leave them out, or have the loss ignore them, as "
                 f"cross_entropy(..., ignore_index=-1) does"
             )
-        return f"{len(ids):,} nodes, {known:,} with a label"
+        return f"{len(ids):,} nodes, {num_labelled:,} with a label"
 
     def _count_isolated(self, name: str) -> int | None:
         """How many nodes of a type no edge names; None if it would take too long to count."""

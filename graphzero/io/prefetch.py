@@ -214,8 +214,9 @@ class RowReader:
 
         Where `hops` are filled up, added rows are those of `added_row`.
         """
-        dtype, from_dtype = self._store.conversion(self._dtype)
-        out = empty(*self.shape_and_dtype(fetched, hops))
+        _, from_dtype = self._store.conversion(self._dtype)
+        shape, dtype = self.shape_and_dtype(fetched, hops)
+        out = empty(shape, dtype)
         if out.size == 0:
             return out
         num_bytes = out.reshape(-1).view(np.uint8)

@@ -35,14 +35,13 @@ def as_device(device: Any) -> torch.device:
         If there is no such device.
     """
     try:
-        usable = torch.device(device)
-        return torch.empty(0, device=usable).device
+        return torch.empty(0, device=torch.device(device)).device
     except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0]
         accelerator = torch.accelerator.current_accelerator(check_available=True)
-        there = "the CPU alone" if accelerator is None else f"the CPU and {accelerator.type}"
+        usable = "the CPU alone" if accelerator is None else f"the CPU and {accelerator.type}"
         raise ValueError(
-            f"device={device!r} cannot be used here ({reason}): this machine has {there} for torch"
+            f"device={device!r} cannot be used here ({reason}): this machine has {usable} for torch"
         ) from None
 
 
@@ -64,13 +63,13 @@ class Streams:
         stream: AbstractContextManager[object] = self._module.stream(self._copies)
         return stream
 
-    def mark(self) -> Any:
+    def mark(self) -> torch.Event:
         """An event after all that the stream of copies has been given."""
-        event = self._module.Event(enable_timing=True)
+        event: torch.Event = self._module.Event(enable_timing=True)
         event.record(self._copies)
         return event
 
-    def receive(self, arrival: Any, tensors: Iterable[Tensor]) -> None:
+    def receive(self, arrival: torch.Event | None, tensors: Iterable[Tensor]) -> None:
         """The current stream waits for an event, and uses tensors of the stream of copies."""
         stream = self._module.current_stream(self._device)
         stream.wait_event(arrival)
@@ -87,7 +86,7 @@ class _NoStreams:
     def mark(self) -> None:
         return None
 
-    def receive(self, arrival: None, tensors: Iterable[Tensor]) -> None:
+    def receive(self, arrival: torch.Event | None, tensors: Iterable[Tensor]) -> None:
         del arrival, tensors
 
 
@@ -110,7 +109,12 @@ class Sent:
     """
 
     def __init__(
-        self, batch: Any, device: torch.device, num_bytes: int, start: Any, arrival: Any
+        self,
+        batch: Any,
+        device: torch.device,
+        num_bytes: int,
+        start: torch.Event | None,
+        arrival: torch.Event | None,
     ) -> None:
         self.batch = batch
         self.tensors = [tensor for tensor in tensors_of(batch) if tensor.device == device]
@@ -121,7 +125,7 @@ class Sent:
     @property
     def copy_seconds(self) -> float:
         """That the device took to copy it; 0 where the copy has not ended yet."""
-        if self.arrival is None or not self.arrival.query():
+        if self._start is None or self.arrival is None or not self.arrival.query():
             return 0.0
         milliseconds: float = self._start.elapsed_time(self.arrival)
         return milliseconds / 1000
@@ -147,7 +151,7 @@ class Sender:
 
     def send(
         self,
-        batch: Any,
+        batch: object,
         block: HostBlock | None = None,
         finish: Callable[[Any], object] | None = None,
     ) -> Sent:

@@ -199,13 +199,13 @@ def _divided(
         key: max(1, expected_rows.get(key, 1) * source.store.row_bytes)
         for key, source in features.items()
     }
-    counts, left, total = {}, wanted, sum(weights.values())
+    counts, unused, total = {}, wanted, sum(weights.values())
     # first those that fit whole: the others divide what these leave
     for key in sorted(features, key=lambda key: features[key].num_bytes / weights[key]):
         row_bytes = max(1, features[key].store.row_bytes)
-        share = left * weights[key] // total // row_bytes
+        share = unused * weights[key] // total // row_bytes
         counts[key] = min(features[key].store.num_nodes, share)
-        left -= counts[key] * row_bytes
+        unused -= counts[key] * row_bytes
         total -= weights[key]
     return counts
 

@@ -95,8 +95,8 @@ class DataModule(*_Bases):  # type: ignore[misc]
         edges = [input_train_edges, input_val_edges, input_test_edges, input_pred_edges]
         labels = [input_train_labels, input_val_labels, input_test_labels, input_pred_labels]
         times = [input_train_time, input_val_time, input_test_time, input_pred_time]
-        self._of_links = any(given is not None for given in edges)
-        if self._of_links and any(given is not None for given in nodes):
+        self._of_links = any(seeds is not None for seeds in edges)
+        if self._of_links and any(seeds is not None for seeds in nodes):
             raise ValueError("DataModule has seeds that are nodes, or edges: give one kind of them")
         stores = data.edges.values() if self._of_links else data.nodes.values()
         splits = sorted({name for store in stores for name in store.splits})

@@ -236,8 +236,8 @@ def _least(values: Iterable[int | None]) -> int | None:
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    read = [value for value in values if value is not None]
+    return sum(read) / len(read) if read else None
 
 
 def _most(values: Iterable[int | None]) -> int | None:

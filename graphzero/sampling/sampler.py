@@ -315,6 +315,8 @@ class NeighborSampler:
         self._num_hops = max(map(len, self._fanouts.values()), default=0)
         self._hops = np.array([hops or [0] for hops in self._fanouts.values()], np.int64)
         self._sizes: list[Mapping[str | EdgeType, list[int]]] = []
+        self._node_sizes: npt.NDArray[np.int64] | None = None
+        self._edge_sizes: npt.NDArray[np.int64] | None = None
         self._begin()
 
     @property
@@ -331,7 +333,8 @@ class NeighborSampler:
         nodes = [[size[name] + end for name in self.dataset.nodes] for size in sizes]
         edges = [[size[kind] + end for kind in self.dataset.edges] for size in sizes]
         self._sizes = list(sizes)
-        self._size_arrays = (np.array(nodes, np.int64), np.array(edges, np.int64))
+        self._node_sizes = np.array(nodes, np.int64) if sizes else None
+        self._edge_sizes = np.array(edges, np.int64) if sizes else None
         self._begin()
 
     def _begin(self) -> None:
@@ -519,8 +522,9 @@ class NeighborSampler:
         """Samples several mini-batches in one call; `timed` if their seeds have times."""
         node_tables = [nodes.user_table for nodes in self.dataset.nodes.values()]
         edge_tables = [graph._csr.edge_table() for graph in self._graphs]
-        arrays = self._size_arrays if self._sizes else ()
-        return _core.GroupSampler(self._plan(timed), node_tables, edge_tables, *arrays)
+        return _core.GroupSampler(
+            self._plan(timed), node_tables, edge_tables, self._node_sizes, self._edge_sizes
+        )
 
     def _plan(self, timed: bool) -> _core.SamplingPlan:
         if timed not in self._plans:

@@ -346,15 +346,15 @@ class StreamedRows:
             return
         with ExitStack() as stack:
             threads = _torch_threads(stack)
-            own = _Reader(self._own, self._chunk, stack)
+            reader = _Reader(self._own, self._chunk, stack)
             streams = {
                 kind: _Stream(self, relation, _Reader(relation.source, self._chunk, stack), threads)
                 for kind, relation in self._relations.items()
             }
             for block in ranges:
-                sums = {kind: stream.sums_of(block, own) for kind, stream in streams.items()}
+                sums = {kind: stream.sums_of(block, reader) for kind, stream in streams.items()}
                 ahead: deque[Future[Rows]] = deque()
-                for first, x in own.chunks(block.begin, block.end, None):
+                for first, x in reader.chunks(block.begin, block.end, None):
                     ahead.append(threads.submit(self._finished, streams, sums, first, x))
                     if len(ahead) > 2 * _num_threads():
                         yield ahead.popleft().result()
@@ -425,7 +425,7 @@ class _Stream:
         else:
             out[: len(x)] = self._messages_of(self._layer._tensor(x), first).float().cpu().numpy()
 
-    def sums_of(self, block: NodeRange, own: _Reader) -> _core.BlockSums:
+    def sums_of(self, block: NodeRange, destinations: _Reader) -> _core.BlockSums:
         """What is added up for the nodes of a block."""
         messages, graph = self._messages, self._relation.edges.graph
         weights = scores = None
@@ -435,7 +435,7 @@ class _Stream:
             stored = store.get_tensor(stored_order=True)[begin:end].copy()
             weights = _as_float32(stored).reshape(-1)
         if messages.scores is not None:
-            chunks = own.chunks(block.begin, block.end, None)
+            chunks = destinations.chunks(block.begin, block.end, None)
             tensors = [messages.scores(self._layer._tensor(x)) for _, x in chunks]
             scores = torch.cat(tensors).float().cpu().numpy()
         sums = _core.BlockSums(

@@ -50,8 +50,8 @@ class Classes:
 
     def follow(self, names: list[str]) -> None:
         """Has new classes stand behind those that are there, whose numbers stay."""
-        known = set(names)
-        self.names = [*names, *(name for name in self.names if name not in known)]
+        stored = set(names)
+        self.names = [*names, *(name for name in self.names if name not in stored)]
 
     def find(self, values: Any, column: Column, table: Table, record: int) -> npt.NDArray[np.int64]:
         """The classes of a chunk."""
