@@ -102,10 +102,10 @@ def _deal(
     ranges: Sequence[NodeRange],
 ) -> Generator[Rows | None, None, None]:
     """The rows of the ranges in their order, from tasks of which few are ahead of it."""
+    shared = ray.put(layer)  # which connects to the cluster
     # a task of a streamed layer reads the rows of all sources
     size = layer.ranges_of_task or -(-len(ranges) // max(1, int(_at_once(resources))))
     pieces = (ranges[first : first + size] for first in range(0, len(ranges), max(1, size)))
-    shared = ray.put(layer)
     ahead: deque[Any] = deque()
     try:
         while True:
@@ -117,8 +117,8 @@ def _deal(
                 return
             yield from ray.get(ahead.popleft())
     finally:
-        for one in ahead:
-            ray.cancel(one)
+        for task_of_piece in ahead:
+            ray.cancel(task_of_piece)
 
 
 def _at_once(resources: dict[str, float]) -> float:
