@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import reference
 
+import graphzero as gz
 from graphzero.store import format as gz_format
 from graphzero.store.format import FileWriter
 from graphzero.store.manifest import (
@@ -185,6 +186,21 @@ def write_random(folder, num_nodes, num_edges, dim, **options):
     options["labels"] = rng.integers(0, 4, num_nodes)
     write_dataset(folder, random_edges(num_nodes, num_edges), num_nodes, **options)
     return folder
+
+
+def build_weighted_and_timed(folder, num_nodes, num_edges, **options):
+    """Builds a graph of random edges with ids, weights and times; returns the path of its file."""
+    rng = np.random.default_rng(0)
+    gz.build(
+        folder,
+        random_edges(num_nodes, num_edges),
+        num_nodes=num_nodes,
+        edge_ids=True,
+        weight=rng.random(num_edges).astype(np.float32),
+        timestamp=rng.integers(0, 1000, num_edges),
+        **options,
+    ).close()
+    return folder / "graph.gl"
 
 
 def let_be_interrupted():

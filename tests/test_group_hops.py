@@ -29,17 +29,9 @@ ENGINES = [
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    rng = np.random.default_rng(0)
-    folder = tmp_path_factory.mktemp("group_hops") / "data"
-    gz.build(
-        folder,
-        files.random_edges(NODES, EDGES),
-        num_nodes=NODES,
-        edge_ids=True,
-        weight=rng.random(EDGES).astype(np.float32),
-        timestamp=rng.integers(0, 1000, EDGES),
-    ).close()
-    return folder / "graph.gl"
+    return files.build_weighted_and_timed(
+        tmp_path_factory.mktemp("group_hops") / "data", NODES, EDGES
+    )
 
 
 @pytest.fixture

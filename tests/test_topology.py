@@ -20,18 +20,8 @@ NODES, EDGES, PAGE = 40_000, 800_000, 4096
 
 @pytest.fixture(scope="module", params=["input", "hot"])
 def path(request, tmp_path_factory):
-    rng = np.random.default_rng(0)
     folder = tmp_path_factory.mktemp("topology") / "data"
-    gz.build(
-        folder,
-        files.random_edges(NODES, EDGES),
-        num_nodes=NODES,
-        order=request.param,
-        edge_ids=True,
-        weight=rng.random(EDGES).astype(np.float32),
-        timestamp=rng.integers(0, 1000, EDGES),
-    ).close()
-    return folder / "graph.gl"
+    return files.build_weighted_and_timed(folder, NODES, EDGES, order=request.param)
 
 
 @pytest.fixture

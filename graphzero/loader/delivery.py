@@ -42,15 +42,14 @@ class Delivery:
         """Where the rows are found that mini-batches have in the processor's memory."""
         return sources if self.device_rows is None else self.device_rows.sources(sources)
 
-    def block_for(self, batch: SampledBatch, row_bytes: Sequence[int]) -> HostBlock | None:
-        """Memory for the arrays of a mini-batch and its rows, if they are to be in a block."""
-        if self.new_block is None:
-            return None
-        others = sum(room(array.nbytes) for array in batch.arrays_without_rows)
-        return self.new_block(others + sum(map(room, row_bytes)))
-
 
 AS_SAMPLED = Delivery()
+
+
+def bytes_of_block(batch: SampledBatch, row_bytes: Sequence[int]) -> int:
+    """Of a block for the arrays of a mini-batch and its rows."""
+    others = sum(room(array.nbytes) for array in batch.arrays_without_rows)
+    return others + sum(map(room, row_bytes))
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,13 @@ from graphzero.io.plan import Estimate, IOPlan, bytes_of_hops, make_plan, struct
 from graphzero.io.prefetch import Fetched, bytes_read, pages_read
 from graphzero.io.row_io import PagesRequested, RowKey, RowSource
 from graphzero.io.session import Session, is_large, probe_batch, probe_files
-from graphzero.loader.delivery import AS_SAMPLED, Delivery, Move, moves_of_structure
+from graphzero.loader.delivery import (
+    AS_SAMPLED,
+    Delivery,
+    Move,
+    bytes_of_block,
+    moves_of_structure,
+)
 from graphzero.loader.device import Sent
 from graphzero.loader.mini_batch import SampledBatch, give_stats
 from graphzero.loader.pipeline import GroupPipeline, Sizes
@@ -219,7 +225,8 @@ class Preparation:
         self._session = session
         self._epoch = epoch
         self._delivery = delivery
-        self._sources = batches.row_sources(epoch)
+        # of all rows, also of those that a device has
+        self._sources = batches.row_sources(epoch) if delivery.device_rows is not None else {}
         self._order = batches.epoch_order(epoch)
         self._team = _core.Team(self.threads)
         self._second_team: _core.Team | None = None  # for placing while others are sampled
@@ -433,12 +440,12 @@ class Preparation:
             batch.splits.update(
                 delivery.device_rows.splits(self._sources, item.number, batch.by_type)
             )
-        sizes = [
-            rows.placed_bytes(name, of_item, batch.by_type)
-            for name, of_item in item.fetched.items()
-        ]
-        block = delivery.block_for(batch, sizes)
-        if block is not None:
+        if delivery.new_block is not None:
+            sizes = [
+                rows.placed_bytes(name, of_item, batch.by_type)
+                for name, of_item in item.fetched.items()
+            ]
+            block = delivery.new_block(bytes_of_block(batch, sizes))
             item.batch = batch = replace(batch, block=block)
             moves += moves_of_structure(batch.by_type, block, fills, number)
             empty = block.empty
