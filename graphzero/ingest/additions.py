@@ -100,7 +100,10 @@ def _follow_classes(name: str, rows: Rows, stored: list[str] | None) -> None:
     if (stored is None) != (rows.classes is None):
         kinds = ("numbers", "the names of classes")
         of_stored, of_rows = kinds if stored is None else kinds[::-1]
-        raise ValueError(f"{rows.name}: {name!r} was built from {of_stored}, not from {of_rows}")
+        raise ValueError(
+            f"{rows.name}: {name!r} was built from {of_stored}, and these are {of_rows}: give "
+            f"{of_stored}, or replace the whole attribute by gz.set_attribute"
+        )
     if stored is not None and rows.classes is not None:
         rows.classes.follow(stored)
 
