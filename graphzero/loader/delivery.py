@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy.typing as npt
+
 from graphzero import _core
 from graphzero.graph.user_input import Values
 from graphzero.io.row_io import RowKey, RowSource
@@ -82,3 +84,10 @@ def moves_of_structure(
                 moves.append(Move(arrays, kind, block.empty(array.shape, array.dtype)))
                 fills.add_copy(number, array, moves[-1].moved)
     return moves
+
+
+def copied(array: Values, empty: Callable[[tuple[int, ...], npt.DTypeLike], Values]) -> Values:
+    """A copy of a small array, in memory that `empty` gives."""
+    copy = empty(array.shape, array.dtype)
+    copy[...] = array
+    return copy

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from itertools import groupby, pairwise
 from queue import SimpleQueue
 from typing import Any
 
@@ -196,21 +197,44 @@ def _is_plain(tensor: Tensor) -> bool:
 
 def _arrived(
     block: Tensor, begins: Sequence[int | None], tensors: Sequence[Tensor]
-) -> Iterator[Tensor]:
+) -> list[Tensor]:
     """The tensors over a block that arrived; small ones have memory of their own.
 
     Those that the block had no room for are copied by themselves.
 
     Each operation of torch lets the GIL go, which costs the loop: they are as few as can be.
     """
-    blocks = {dtype: block.view(dtype) for dtype in {tensor.dtype for tensor in tensors}}
+    words = block.view(torch.int64)
+    pieces: dict[int, Tensor] = {}
+    sizes = {
+        begin // words.itemsize: tensor.nbytes
+        for begin, tensor in zip(begins, tensors, strict=True)
+        if begin is not None and tensor.nbytes
+    }
+    for is_large, run in groupby(sorted(sizes), lambda first: sizes[first] >= _LARGE_BYTES):
+        firsts = list(run)
+        ends = [first + -(-sizes[first] // words.itemsize) for first in firsts]
+        cuts = [place for pair in zip(firsts, ends, strict=True) for place in pair]
+        # every other one is a gap between two tensors
+        lengths = [end - begin for begin, end in pairwise(cuts)]
+        cut = torch.split_with_sizes if is_large else torch.split_with_sizes_copy
+        parts = cut(words[cuts[0] : cuts[-1]], lengths)
+        assert parts is not None
+        pieces.update(zip(firsts, parts[::2], strict=True))
+    arrived = []
     for begin, tensor in zip(begins, tensors, strict=True):
-        if begin is None:
-            yield tensor.to(block.device)
-            continue
-        first = begin // tensor.element_size()
-        view = blocks[tensor.dtype].as_strided(tensor.shape, _stride(tensor.shape), first)
-        yield view if tensor.nbytes >= _LARGE_BYTES else view.clone()
+        piece = None if begin is None else pieces.get(begin // words.itemsize)
+        arrived.append(tensor.to(block.device) if piece is None else _as(piece, tensor))
+    return arrived
+
+
+def _as(piece: Tensor, tensor: Tensor) -> Tensor:
+    """The words of a piece as a tensor of the dtype and shape of another."""
+    if tensor.dtype != piece.dtype:
+        piece = piece.view(tensor.dtype)
+    if tensor.shape == piece.shape:
+        return piece
+    return piece.as_strided(tensor.shape, _stride(tensor.shape))
 
 
 def _stride(shape: torch.Size) -> list[int]:

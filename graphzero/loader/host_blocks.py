@@ -110,7 +110,8 @@ class HostBlock:
     @property
     def used(self) -> Tensor:
         """The bytes that have arrays, from the first one on."""
-        return self.memory[: self._used]
+        is_full = self._used == len(self._bytes)
+        return self.memory if is_full else self.memory[: self._used]
 
 
 def view_of(memory: Tensor, begin: int, tensor: Tensor) -> Tensor:

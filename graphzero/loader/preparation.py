@@ -32,6 +32,7 @@ from graphzero.loader.delivery import (
     Delivery,
     Move,
     bytes_of_block,
+    copied,
     moves_of_structure,
 )
 from graphzero.loader.device import Sent
@@ -446,9 +447,11 @@ class Preparation:
                 for name, of_item in item.fetched.items()
             ]
             block = delivery.new_block(bytes_of_block(batch, sizes))
-            item.batch = batch = replace(batch, block=block)
-            moves += moves_of_structure(batch.by_type, block, fills, number)
             empty = block.empty
+            fields = {name: copied(array, empty) for name, array in batch.fields.items()}
+            input_id = copied(batch.input_id, empty)
+            item.batch = batch = replace(batch, block=block, fields=fields, input_id=input_id)
+            moves += moves_of_structure(batch.by_type, block, fills, number)
         return {
             name: rows.add(name, of_item, fills, number, empty, subgraph=batch.by_type)
             for name, of_item in item.fetched.items()
