@@ -70,6 +70,11 @@ class Streams:
         event.record(self._copies)
         return event
 
+    def read(self, tensors: Iterable[Tensor]) -> None:
+        """The stream of copies reads tensors, whose memory is not lent again before it has."""
+        for tensor in tensors:
+            tensor.record_stream(self._copies)
+
     def receive(self, arrival: torch.Event | None, tensors: Iterable[Tensor]) -> None:
         """The current stream waits for an event, and uses tensors of the stream of copies."""
         stream = self._module.current_stream(self._device)
@@ -86,6 +91,9 @@ class _NoStreams:
 
     def mark(self) -> None:
         return None
+
+    def read(self, tensors: Iterable[Tensor]) -> None:
+        del tensors
 
     def receive(self, arrival: torch.Event | None, tensors: Iterable[Tensor]) -> None:
         del arrival, tensors
@@ -144,6 +152,10 @@ class Sender:
         self.device = device
         self._streams = _streams_of(device)
         self._is_asynchronous = not isinstance(self._streams, _NoStreams)
+
+    def read(self, tensors: Iterable[Tensor]) -> None:
+        """What is sent will be computed from tensors that are on the device already."""
+        self._streams.read(tensors)
 
     def block(self, num_bytes: int) -> HostBlock:
         """Memory that the device copies from."""

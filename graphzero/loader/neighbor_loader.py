@@ -453,6 +453,7 @@ class SeedLoader(DataLoader[Any]):
             delivery = Delivery(self._finish.make)
             if sender is not None:
                 rows = self._device_rows
+                sender.read(rows.resident.values())
                 delivery = Delivery(_OnDevice(self._finish, sender, rows), sender.block, rows)
             elif pins:
                 delivery = Delivery(self._finish.pinned, partial(HostBlock, pinned=True))
