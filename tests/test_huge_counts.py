@@ -20,6 +20,7 @@ SCRIPT = """
 import json, resource, sys
 import numpy as np
 import graphzero as gz
+from graphzero.loader.seed_batches import BatchRequest
 
 graph = gz.Graph(sys.argv[1] + "/g.gl")
 nodes, one = np.arange(graph.num_nodes), np.array([1])
@@ -66,7 +67,7 @@ CALLS = {
     "K": ["graph.batch_random_fanout(nodes, size)", "graph.batch_random_fanout(one, size)"],
     "amount": [
         f"gz.LinkNeighborDataset(ds, edges, [2], neg_sampling={mode!r}, amount=size, {rest})"
-        ".sample(np.arange(100), epoch=0, batch=0)"
+        ".sample(BatchRequest(positions=np.arange(100), epoch=0, batch=0))"
         for mode in ("binary", "triplet")
         for rest in ("batch_size=100", "batch_size=size")
     ],

@@ -164,10 +164,10 @@ def test_ten_thousand_iterators_leave_nothing(folder, strategy, monkeypatch, eag
 class Interrupted(gz.NeighborDataset):
     """Is interrupted by a signal while it samples its third mini-batch."""
 
-    def seeds_at(self, positions, *, epoch, batch, readahead=None):
-        if batch == 2:
+    def seeds_of(self, request):
+        if request.batch == 2:
             signal.raise_signal(signal.SIGUSR1)
-        return super().seeds_at(positions, epoch=epoch, batch=batch, readahead=readahead)
+        return super().seeds_of(request)
 
 
 @pytest.mark.parametrize("lookahead", [0, 1])
@@ -186,11 +186,11 @@ def test_a_signal_handler_may_close_the_iterator_that_it_interrupts(folder, look
 class Slow(gz.NeighborDataset):
     """Takes long to draw its seeds after a while, so that groups shrink; one cannot be had."""
 
-    def seeds_at(self, positions, *, epoch, batch, readahead=None):
-        time.sleep(0 if batch < 14 else 0.002)
-        if batch == 60:
+    def seeds_of(self, request):
+        time.sleep(0 if request.batch < 14 else 0.002)
+        if request.batch == 60:
             raise ZeroDivisionError
-        return super().seeds_at(positions, epoch=epoch, batch=batch, readahead=readahead)
+        return super().seeds_of(request)
 
 
 def test_seeds_that_take_long_are_those_of_their_mini_batches(folder):

@@ -135,7 +135,7 @@ def test_a_loader_that_is_dropped_is_gone(ds):
 
 def test_an_error_of_sampling_ends_the_pass(ds, monkeypatch):
     loader = loader_of(ds, num_threads=1)
-    monkeypatch.setattr(gz.NeighborDataset, "seeds_at", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(gz.NeighborDataset, "seeds_of", lambda *_: 1 / 0)
     iterator = iter(loader)
     with pytest.raises(ZeroDivisionError):
         next(iterator)

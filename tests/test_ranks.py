@@ -50,7 +50,7 @@ def make(folder, count=SEEDS, **options):
 def numbers_of(batches, loader=None):
     """Which batches of epoch 0 an iteration gives, by their seeds."""
     batches.set_epoch(0)
-    order = [batches.positions(0, b).tolist() for b in range(batches.num_batches)]
+    order = [batches.request(0, b).positions.tolist() for b in range(batches.num_batches)]
     return [order.index(batch.input_id.tolist()) for batch in loader or loader_of(batches)]
 
 

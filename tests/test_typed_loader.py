@@ -155,7 +155,7 @@ def links_loader(ds, given=WRITES, **options):
 
 
 def seeds_of(loader):
-    kind = loader._source.sample(np.arange(1), epoch=0, batch=0).input_type
+    kind = loader._source.input_type
     return kind, [
         int(node) for batch in loader for node in batch[kind].n_id[: batch[kind].batch_size]
     ]

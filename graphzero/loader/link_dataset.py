@@ -19,7 +19,7 @@ from graphzero.graph.user_input import Fanouts, IdArray, Values, as_array
 from graphzero.io.row_io import RowKey
 from graphzero.loader.arguments import Batching, DatasetOptions, check_keywords
 from graphzero.loader.mini_batch import SampledBatch
-from graphzero.loader.seed_batches import BatchSeeds
+from graphzero.loader.seed_batches import BatchRequest, BatchSeeds
 from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.loader.seeds import as_seed_edges, node_times
 from graphzero.sampling.negatives import (
@@ -33,7 +33,7 @@ from graphzero.sampling.negatives import (
     negatives_key,
     pair_offsets,
 )
-from graphzero.sampling.sampler import HopReadAhead, TypedSubgraph
+from graphzero.sampling.sampler import TypedSubgraph
 from graphzero.store.manifest import EdgeType, reverse_types
 
 
@@ -233,20 +233,15 @@ class LinkNeighborDataset(SeedDataset):
         times = () if self.input_time is None else node_times(self.dataset, nodes.node_type)
         return Candidates(count, drawn, times)
 
-    def seeds_at(
-        self,
-        positions: IdArray,
-        *,
-        epoch: int,
-        batch: int,
-        readahead: Sequence[HopReadAhead] | None = None,
-    ) -> BatchSeeds:
+    def seeds_of(self, request: BatchRequest) -> BatchSeeds:
         """The ends of the seed edges at some positions, and of their negatives.
 
         With disjoint trees, which times imply, each end has one, and `batch` of the neighbourhood
         has the seed edge to whose trees a node belongs; else each node is a seed once.
         """
-        ends = self._ends_at(positions, negatives_key(self.sampler.seed, epoch, batch))
+        positions = request.positions
+        key = negatives_key(self.sampler.seed, request.epoch, request.batch)
+        ends = self._ends_at(positions, key)
         source, _, target = self.edge_type
         nodes, links = {source: ends.sources}, {source: ends.of_sources}
         if source == target:

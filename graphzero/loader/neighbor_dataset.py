@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
 
 import numpy as np
 from typing_extensions import Unpack
@@ -12,10 +11,9 @@ from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import Fanouts, IdArray, Values
 from graphzero.io.row_io import RowKey
 from graphzero.loader.arguments import Batching, DatasetOptions, check_keywords
-from graphzero.loader.seed_batches import BatchSeeds
+from graphzero.loader.seed_batches import BatchRequest, BatchSeeds
 from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.loader.seeds import as_seed_nodes
-from graphzero.sampling.sampler import HopReadAhead
 
 
 class NeighborDataset(SeedDataset):
@@ -139,16 +137,9 @@ class NeighborDataset(SeedDataset):
         self.translates_seeds = self._stored_seeds is None
         self.take_times("input_time", input_time)
 
-    def seeds_at(
-        self,
-        positions: IdArray,
-        *,
-        epoch: int,
-        batch: int,
-        readahead: Sequence[HopReadAhead] | None = None,
-    ) -> BatchSeeds:
+    def seeds_of(self, request: BatchRequest) -> BatchSeeds:
         """The seeds at some positions."""
-        kind = self.input_type
+        kind, positions = self.input_type, request.positions
         if self._stored_seeds is None:
             nodes = self.sampler.stored_ids({kind: self.seeds[positions]})
         else:

@@ -51,6 +51,7 @@ from graphzero.loader.mini_batch import (
 from graphzero.loader.neighbor_dataset import NeighborDataset
 from graphzero.loader.profiler import end_training, waiting
 from graphzero.loader.ranks import current_share, default_threads, group_of_worker, in_worker
+from graphzero.loader.seed_batches import BatchRequest
 from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.loader.seeds import (
     as_dataset,
@@ -492,7 +493,7 @@ class SeedLoader(DataLoader[Any]):
         source = self._source
         positions = as_ids(index, source.num_seeds, "index").copy()
         _ = source.hop_sizes
-        sampled = source.sample(positions, epoch=_NO_EPOCH, batch=0)
+        sampled = source.sample(BatchRequest(positions=positions, epoch=_NO_EPOCH, batch=0))
         finish = replace(self._finish, transform=self.transform)
         sampled = source.with_rows(sampled, default_threads(source.num_threads))
         if self.device is None:
@@ -594,7 +595,7 @@ def _rows_on_device(
     sources = source.row_sources(0)
     rows_in_batch: dict[RowKey, int] = {}
     if cache is not None and source.dataset.is_typed and source.num_seeds > 0:
-        subgraph = source.sample(source.positions(0, 0), epoch=0, batch=0).by_type
+        subgraph = source.sample(source.request(0, 0)).by_type
         rows_in_batch = {key: len(of.rows_of(0, subgraph)) for key, of in sources.items()}
     return device_rows(sources, device, cache, source.feature_dtype, rows_in_batch)
 

@@ -39,7 +39,7 @@ from graphzero.loader.device import Sent
 from graphzero.loader.mini_batch import SampledBatch, give_stats
 from graphzero.loader.pipeline import GroupPipeline, Sizes
 from graphzero.loader.ranks import default_threads, in_worker
-from graphzero.loader.seed_batches import BatchSeeds, SeedBatches
+from graphzero.loader.seed_batches import BatchRequest, BatchSeeds, SeedBatches
 from graphzero.loader.shared_blocks import WORKER_BLOCKS
 from graphzero.loader.stats import BatchStats, hand_out
 from graphzero.sampling.order import Share
@@ -108,8 +108,8 @@ def _probe(
     hop_readahead = tuple(HopReadAhead(0, mincore_is_honest(file.graph.path)) for file in files)
 
     def sample(number: int) -> TypedSubgraph:
-        positions = batches.positions(epoch, number)
-        return batches.sample(positions, epoch=epoch, batch=number, readahead=hop_readahead).by_type
+        request = batches.request(epoch, number, readahead=hop_readahead)
+        return batches.sample(request).by_type
 
     estimate = probe_batch(
         estimate,
@@ -276,9 +276,10 @@ class Preparation:
         item, begun, busy = Preparing(number), _core.Clock(), time.thread_time()
         try:
             positions = self._batches.positions_of(self._order, number)
-            item.seeds = self._batches.seeds_at(
-                positions, epoch=self._epoch, batch=number, readahead=readahead
+            request = BatchRequest(
+                positions=positions, epoch=self._epoch, batch=number, readahead=readahead
             )
+            item.seeds = self._batches.seeds_of(request)
         except Exception as error:
             item.error = error.with_traceback(None)
         item.sampled, item.disk = begun.spent(has_read=False)

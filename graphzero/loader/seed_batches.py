@@ -35,6 +35,26 @@ from graphzero.sampling.sampler import HopReadAhead, NeighborSampler, TypedSubgr
 from graphzero.store.manifest import NODES
 
 
+@dataclass(frozen=True, kw_only=True)
+class BatchRequest:
+    """Which mini-batch is wanted.
+
+    Attributes
+    ----------
+    positions : (n,) int64
+        Of its seeds, among those of the dataset.
+    epoch, batch : int
+        On which all that is drawn depends.
+    readahead : sequence of HopReadAhead, optional
+        How each file of `topology` is requested before it is read.
+    """
+
+    positions: IdArray
+    epoch: int
+    batch: int
+    readahead: Sequence[HopReadAhead] | None = None
+
+
 @dataclass(frozen=True)
 class BatchSeeds:
     """What a mini-batch is sampled around.
@@ -69,7 +89,7 @@ class SeedBatches:
     """What datasets of seeds have in common: mini-batches as a function of options.
 
     A subclass says how many seeds there are, and what the mini-batch of some of them is sampled
-    around: `seeds_at`. Mini-batches are sampled in groups, by one call into the core for all of
+    around: `seeds_of`. Mini-batches are sampled in groups, by one call into the core for all of
     them. What then remains to be done is `batch_of`.
 
     Attributes
@@ -189,7 +209,7 @@ class SeedBatches:
             self.sampler = copy(self.sampler)
             self.sampler.pad([])
             subgraphs = [
-                self.sample(self.positions(0, number), epoch=0, batch=number).by_type
+                self.sample(self.request(0, number)).by_type
                 for number in range(min(LEARNT_BATCHES, self.num_batches))
             ]
             sizes = learnt_sizes(subgraphs, reach, self.least_seeds) if subgraphs else []
@@ -211,33 +231,20 @@ class SeedBatches:
         """Seeds of each node type that a size must have room for, where their number is known."""
         return {}
 
-    def sample(
-        self,
-        positions: IdArray,
-        *,
-        epoch: int,
-        batch: int,
-        readahead: Sequence[HopReadAhead] | None = None,
-    ) -> SampledBatch:
-        """The mini-batch of the seeds at some positions, without rows: a group of one."""
-        seeds = self.seeds_at(positions, epoch=epoch, batch=batch, readahead=readahead)
+    def sample(self, request: BatchRequest) -> SampledBatch:
+        """A mini-batch without rows: a group of one."""
+        seeds = self.seeds_of(request)
         subgraph = self.sampler.sample_stored(
-            seeds.nodes, seed_time=seeds.times, epoch=epoch, batch=batch, readahead=readahead
+            seeds.nodes,
+            seed_time=seeds.times,
+            epoch=request.epoch,
+            batch=request.batch,
+            readahead=request.readahead,
         )
         return self.batch_of(seeds, subgraph)
 
-    def seeds_at(
-        self,
-        positions: IdArray,
-        *,
-        epoch: int,
-        batch: int,
-        readahead: Sequence[HopReadAhead] | None = None,
-    ) -> BatchSeeds:
-        """What the mini-batch of the seeds at some positions is sampled around.
-
-        It is called in any thread. `readahead` is that of each file of `topology`.
-        """
+    def seeds_of(self, request: BatchRequest) -> BatchSeeds:
+        """What a mini-batch is sampled around; called in any thread."""
         raise NotImplementedError
 
     def batch_of(self, seeds: BatchSeeds, subgraph: TypedSubgraph) -> SampledBatch:
@@ -348,12 +355,15 @@ class SeedBatches:
         stream = _core.stream(_core.key("shuffle", seed, epoch, 0), 0)
         return self._weights.items(_core.draws(stream, self.num_seeds))
 
-    def positions(self, epoch: int, batch: int) -> IdArray:
-        """Positions in the seed array of one mini-batch, (batch_size,) int64."""
-        return self.positions_of(self.epoch_order(epoch), batch)
+    def request(
+        self, epoch: int, batch: int, *, readahead: Sequence[HopReadAhead] | None = None
+    ) -> BatchRequest:
+        """One mini-batch of an epoch."""
+        positions = self.positions_of(self.epoch_order(epoch), batch)
+        return BatchRequest(positions=positions, epoch=epoch, batch=batch, readahead=readahead)
 
     def positions_of(self, order: IdArray, batch: int) -> IdArray:
-        """`positions` in an order of the seeds."""
+        """Positions in the seed array of one mini-batch, (batch_size,) int64."""
         return batch_positions(order, batch, self.batch_size)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -13,9 +13,8 @@ from graphzero.graph.dataset import Dataset
 from graphzero.graph.user_input import IdArray, Sampling, as_ids
 from graphzero.loader.arguments import Batching, SeedLoaderOptions
 from graphzero.loader.neighbor_loader import SeedLoader
-from graphzero.loader.seed_batches import BatchSeeds
+from graphzero.loader.seed_batches import BatchRequest, BatchSeeds
 from graphzero.loader.seed_dataset import SeedDataset
-from graphzero.sampling.sampler import HopReadAhead
 from graphzero.store.manifest import NODES
 from graphzero.units import refuse_mask
 
@@ -41,18 +40,11 @@ class SubgraphDataset(SeedDataset):
         """The nodes of the sets at some positions, by the user's ids."""
         raise NotImplementedError
 
-    def seeds_at(
-        self,
-        positions: IdArray,
-        *,
-        epoch: int,
-        batch: int,
-        readahead: Sequence[HopReadAhead] | None = None,
-    ) -> BatchSeeds:
+    def seeds_of(self, request: BatchRequest) -> BatchSeeds:
         """The nodes of the sets at some positions, each once."""
-        sets = self.sets_at(positions, epoch)
+        sets = self.sets_at(request.positions, request.epoch)
         nodes = np.concatenate([np.empty(0, np.int64), *sets])
-        of_set = np.repeat(positions, [len(ids) for ids in sets])
+        of_set = np.repeat(request.positions, [len(ids) for ids in sets])
         first = np.sort(np.unique(nodes, return_index=True)[1])
         return BatchSeeds(of_set[first], self.sampler.stored_ids({NODES: nodes[first]}))
 

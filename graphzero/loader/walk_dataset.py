@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -19,11 +18,10 @@ from graphzero.io.session import TopologyFile
 from graphzero.loader.arguments import Batching, SeedLoaderOptions, SeedOptions, check_keywords
 from graphzero.loader.mini_batch import AnyBatch, MiniBatch
 from graphzero.loader.neighbor_loader import SeedLoader
-from graphzero.loader.seed_batches import BatchSeeds
+from graphzero.loader.seed_batches import BatchRequest, BatchSeeds
 from graphzero.loader.seed_dataset import SeedDataset
 from graphzero.loader.seeds import as_seed_nodes
 from graphzero.sampling.negatives import negatives_key
-from graphzero.sampling.sampler import HopReadAhead
 from graphzero.sampling.walks import FOLLOW, walked_graph
 from graphzero.store.manifest import NODES
 from graphzero.units import as_count
@@ -138,16 +136,10 @@ class WalkDataset(SeedDataset):
             for file in super().topology
         ]
 
-    def seeds_at(
-        self,
-        positions: IdArray,
-        *,
-        epoch: int,
-        batch: int,
-        readahead: Sequence[HopReadAhead] | None = None,
-    ) -> BatchSeeds:
+    def seeds_of(self, request: BatchRequest) -> BatchSeeds:
         """The seeds at some positions, the walks from them, and their negatives."""
-        csr, seed, starts = self._graph._csr, self.sampler.seed, self.seeds[positions]
+        csr, seed, starts = self._graph._csr, self.sampler.seed, self.seeds[request.positions]
+        readahead = request.readahead
         windows = self.walk_length - self.context_size + 1
         count = len(starts) * self.walks_per_node
         _core.require_memory(
@@ -158,7 +150,7 @@ class WalkDataset(SeedDataset):
             self.walk_length - 1,
             self.p,
             self.q,
-            _core.key("walk", seed, epoch, batch),
+            _core.key("walk", seed, request.epoch, request.batch),
             1,
             self.weighted,
             to_user=True,
@@ -169,14 +161,15 @@ class WalkDataset(SeedDataset):
         fields: dict[RowKey, Values] = {(NODES, "pos_rw"): self._windows(walks)}
         if self.num_negative_samples:
             drawn = _core.draws_below(
-                negatives_key(seed, epoch, batch),
+                negatives_key(seed, request.epoch, request.batch),
                 self.dataset.num_nodes,
                 count * self.num_negative_samples,
                 self.walk_length,
             )
             drawn[:, 0] = np.repeat(starts, self.walks_per_node * self.num_negative_samples)
             fields[NODES, "neg_rw"] = self._windows(drawn)
-        return BatchSeeds(positions, self.sampler.stored_ids({NODES: starts}), fields=fields)
+        nodes = self.sampler.stored_ids({NODES: starts})
+        return BatchSeeds(request.positions, nodes, fields=fields)
 
     def _windows(self, walks: IdArray) -> IdArray:
         """All windows of some walks, (num_walks * num_windows, context_size)."""

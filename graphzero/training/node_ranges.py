@@ -12,9 +12,8 @@ from graphzero.graph.dataset import Dataset
 from graphzero.graph.graph import Graph
 from graphzero.graph.user_input import IdArray
 from graphzero.loader.arguments import Batching
-from graphzero.loader.seed_batches import BatchSeeds
+from graphzero.loader.seed_batches import BatchRequest, BatchSeeds
 from graphzero.loader.seed_dataset import SeedDataset
-from graphzero.sampling.sampler import HopReadAhead
 
 CHUNK = 1 << 20  # nodes whose degrees are in memory at a time
 
@@ -76,13 +75,6 @@ class RangeDataset(SeedDataset):
         """The type of the nodes."""
         return {"kind": self.input_type}
 
-    def seeds_at(
-        self,
-        positions: IdArray,
-        *,
-        epoch: int,
-        batch: int,
-        readahead: Sequence[HopReadAhead] | None = None,
-    ) -> BatchSeeds:
+    def seeds_of(self, request: BatchRequest) -> BatchSeeds:
         """The nodes of a range."""
-        return BatchSeeds(positions, {self.input_type: positions})
+        return BatchSeeds(request.positions, {self.input_type: request.positions})
