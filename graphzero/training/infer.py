@@ -88,8 +88,9 @@ def infer(
 
     Parameters
     ----------
-    model : sequence of layers, GraphSAGE, or one of torch_geometric.nn.models
-        Models of PyG are taken as they are: ``GraphSAGE``, ``GCN``, ``GAT``, ``GIN``, ... For
+    model : sequence of layers, GraphSAGE, one of torch_geometric.nn.models, or of ``to_hetero``
+        Models of PyG are taken as they are: ``GraphSAGE``, ``GCN``, ``GAT``, ``GIN``, ..., and what
+        ``to_hetero`` makes, for a typed graph, if its values pass one convolution each. For
         others, a list with a `StreamedLayer` for each layer, which reads every row once, or a
         function. Convolutions and a ``HeteroConv`` that `StreamedLayer.of` takes may be in the list
         themselves. A function gets a mini-batch that has some nodes as seeds and all their
@@ -124,7 +125,7 @@ def infer(
     Raises
     ------
     TypeError
-        If the layers of the model are not known; shows the functions to write.
+        If the layers of the model are not known; says why, and shows the functions to write.
     ValueError
         If a layer depends on more than the neighbours of a node, such as by a norm over all nodes
         of the graph, or is random; if a whole model is given attributes of edges; if a node has
@@ -135,7 +136,7 @@ def infer(
     """
     layers = layers_of(model)
     is_whole_model = not isinstance(model, Sequence)
-    if is_whole_model:
+    if is_whole_model and not isinstance(model, torch.fx.GraphModule):
         ds.require_untyped("whole models are computed")
     streamed = [layer for layer in layers if isinstance(layer, StreamedLayer)]
     weights = set().union(*(layer.edge_weights for layer in streamed))
