@@ -17,10 +17,10 @@ except ImportError as error:
     raise ImportError("graphzero.ray needs Ray: pip install 'graphzero[ray]'") from error
 
 from graphzero.graph.dataset import Dataset
-from graphzero.training.infer import OneLayer, Rows
+from graphzero.training.infer import OneLayer
 from graphzero.training.infer import infer as infer_on_this_machine
 from graphzero.training.node_ranges import NodeRange
-from graphzero.training.stream import StreamedRows
+from graphzero.training.stream import Rows, StreamedRows
 
 _RETRIES = 20  # of a task whose node was lost, or whose rows were lost with a node
 

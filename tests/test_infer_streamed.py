@@ -70,7 +70,7 @@ def ds(tmp_path: Path) -> Iterator[gz.Dataset]:
 
 @pytest.fixture
 def no_gathering(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphzero.training.infer.OneLayer.write", None)
+    monkeypatch.setattr("graphzero.training.infer.OneLayer.rows", None)
 
 
 @pytest.mark.parametrize("name", MODELS)

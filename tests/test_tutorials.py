@@ -62,6 +62,7 @@ def test_heterogeneous_graph_learning(run, capsys):
     assert list(losses) == ["to_hetero", "HeteroConv", "HGTConv"]
     assert max(map(float, losses.values())) < 0.9  # ln 3 is that of a model that knows nothing
     assert ("paper", "rev_writes", "author") in names["data"].edge_types
+    assert names["rows"]["author"].shape == (90, 3)
 
 
 def test_point_in_time_link_prediction(run, capsys):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from copy import copy
 from dataclasses import dataclass
@@ -19,7 +19,6 @@ from typing import Any
 from urllib.parse import quote
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from tqdm.auto import tqdm
 
@@ -33,6 +32,7 @@ from graphzero.loader.ranks import Ranks
 from graphzero.loader.states import WorkerProgress
 from graphzero.sampling.order import Share
 from graphzero.sampling.sampler import NeighborSampler
+from graphzero.sampling.threads import WorkerThreads
 from graphzero.store.atomic import replace_file, sync_folder
 from graphzero.store.free_memory import available_memory
 from graphzero.store.manifest import NODES
@@ -47,13 +47,8 @@ from graphzero.training.layers import (
     layers_of,
     rows_of,
 )
-from graphzero.training.node_ranges import (
-    CHUNK,
-    NodeRange,
-    RangeDataset,
-    node_ranges,
-)
-from graphzero.training.stream import StreamedRows
+from graphzero.training.node_ranges import CHUNK, NodeRange, RangeDataset, node_ranges
+from graphzero.training.stream import Rows, StreamedRows
 from graphzero.training.streamed_layers import Messages, StreamedLayer
 from graphzero.units import format_bytes, parse_size
 
@@ -67,7 +62,6 @@ _EDGE_BYTES = 200  # of an edge besides: ids, positions, what sampling needs
 _CHECKED, _CHECKED_EDGES, _SOURCES_FANOUT, _TOLERANCE = 16, 10_000, 10, 1e-3
 
 
-Rows = npt.NDArray[np.float32]
 Compute = Callable[
     ["OneLayer | StreamedRows", Sequence[NodeRange]], Generator["Rows | None", None, None]
 ]
@@ -94,8 +88,9 @@ def infer(
 
     Parameters
     ----------
-    model : sequence of layers, GraphSAGE, or one of torch_geometric.nn.models
-        Models of PyG are taken as they are: ``GraphSAGE``, ``GCN``, ``GAT``, ``GIN``, ... For
+    model : sequence of layers, GraphSAGE, one of torch_geometric.nn.models, or of ``to_hetero``
+        Models of PyG are taken as they are: ``GraphSAGE``, ``GCN``, ``GAT``, ``GIN``, ..., and what
+        ``to_hetero`` makes, for a typed graph, if its values pass one convolution each. For
         others, a list with a `StreamedLayer` for each layer, which reads every row once, or a
         function. Convolutions and a ``HeteroConv`` that `StreamedLayer.of` takes may be in the list
         themselves. A function gets a mini-batch that has some nodes as seeds and all their
@@ -130,7 +125,7 @@ def infer(
     Raises
     ------
     TypeError
-        If the layers of the model are not known; shows the functions to write.
+        If the layers of the model are not known; says why, and shows the functions to write.
     ValueError
         If a layer depends on more than the neighbours of a node, such as by a norm over all nodes
         of the graph, or is random; if a whole model is given attributes of edges; if a node has
@@ -141,7 +136,7 @@ def infer(
     """
     layers = layers_of(model)
     is_whole_model = not isinstance(model, Sequence)
-    if is_whole_model:
+    if is_whole_model and not isinstance(model, torch.fx.GraphModule):
         ds.require_untyped("whole models are computed")
     streamed = [layer for layer in layers if isinstance(layer, StreamedLayer)]
     weights = set().union(*(layer.edge_weights for layer in streamed))
@@ -169,7 +164,7 @@ def infer(
         ds=ds,
         layers=layers,
         common=common,
-        compute=_compute or _rows,
+        compute=_compute or (lambda layer, ranges: layer.rows(ranges)),
         target=Path(os.path.realpath(out)),
     )
     edge_attributes = {name for edges in ds.edges.values() for name in edges.attributes}
@@ -186,12 +181,6 @@ def infer(
     options = run.options(modules, [*gather, *sorted(weights)])
     with evaluating(modules), working_folder(run.target, options, resume) as folder:
         return run.all_layers(folder, progress)
-
-
-def _rows(
-    layer: OneLayer | StreamedRows, ranges: Sequence[NodeRange]
-) -> Generator[Rows | None, None, None]:
-    yield from layer.rows(ranges)
 
 
 def check_inferable(ds: Dataset, gather: Sequence[str]) -> None:
@@ -272,13 +261,15 @@ class _Inference:
                 with ExitStack() as stack:
                     view = copy(self.ds)
                     if i > 0:
-                        _replace_x(view, folder.open(files[i - 1], stack))
-                    if _needs_degrees(self.layers[i]):
+                        _replace_x(view, folder, files[i - 1], stack)
+                    messages = getattr(self.layers[i], "messages", None)
+                    if isinstance(messages, Messages) and messages.degree_norm:
                         degrees = stack.enter_context(_degrees(self.ds, folder))
                         view.nodes[NODES].attributes[DEGREE] = degrees
                     self._one_layer(i, view, folder, files[i], bar.update)
                 if i > 0:
-                    folder.remove(files[i - 1])
+                    for name in files[i - 1].values():
+                        (folder.path / name).unlink(missing_ok=True)
         return self._publish(folder, files[-1])
 
     def _one_layer(
@@ -295,13 +286,37 @@ class _Inference:
                 advance(self.ds.nodes[node_type].num_nodes)
                 continue
             layer, called = self.layers[i], f"layer {i}"
-            computed: OneLayer | StreamedRows
-            if isinstance(layer, StreamedLayer):
-                computed = StreamedRows(self.common, view, node_type, layer, called)
-            else:
-                computed = OneLayer(self.common, view, node_type, layer, called)
-            folder.done[name] = computed.write(folder, name, advance, self.compute)
+            computed = (
+                StreamedRows(self.common, view, node_type, layer, called)
+                if isinstance(layer, StreamedLayer)
+                else OneLayer(self.common, view, node_type, layer, called)
+            )
+            file = folder.file(name, self.ds.nodes[node_type], self.common.dtype)
+            folder.done[name] = computed.has_rows and self._write(computed, file, advance)
             folder.save()
+
+    def _write(
+        self, layer: OneLayer | StreamedRows, file: RowsFile, advance: Callable[[int], object]
+    ) -> bool:
+        """Writes the rows that are not there; whether the layer has any."""
+        advance(file.rows)
+        with file, ExitStack() as stack:
+            ranges = list(layer.ranges(file.rows))
+            computed = stack.enter_context(closing(self.compute(layer, ranges)))
+            writer = WorkerThreads(1, "graphzero-write")
+            stack.callback(writer.close)
+            written = writer.submit(lambda: None)  # nothing yet
+            for rows in computed:
+                written.result()  # an error, before other rows take the place of these
+                if rows is None and file.rows > 0:
+                    raise ValueError("a layer returned rows of some nodes, and none of others")
+                if rows is None:
+                    return False
+                written = writer.submit(file.append, rows)
+                advance(len(rows))
+            written.result()
+            file.finish()
+        return True
 
     def outputs(self, node_types: Iterable[str]) -> dict[str, Path]:
         """The files to write, by node type."""
@@ -329,18 +344,13 @@ def _way(layer: Layer | StreamedLayer) -> str:
     return "streamed" if isinstance(layer, StreamedLayer) else "gathered"
 
 
-def _needs_degrees(layer: Layer | StreamedLayer) -> bool:
-    if not isinstance(layer, StreamedLayer) or not isinstance(layer.messages, Messages):
-        return False
-    return layer.messages.degree_norm
-
-
-def _replace_x(view: Dataset, rows: Mapping[str, FeatureStore]) -> None:
-    """Has the rows of a layer in place of the features."""
+def _replace_x(view: Dataset, folder: Folder, files: Mapping[str, str], stack: ExitStack) -> None:
+    """Has the rows of a layer in place of the features, until the end of a block."""
     for node_type, nodes in view.nodes.items():
         nodes.attributes.pop("x", None)
-        if node_type in rows:
-            nodes.attributes["x"] = rows[node_type]
+        if folder.done[files[node_type]]:
+            rows = FeatureStore(folder.path / files[node_type])
+            nodes.attributes["x"] = stack.enter_context(rows)
 
 
 def _degrees(ds: Dataset, folder: Folder) -> FeatureStore:
@@ -372,6 +382,7 @@ class OneLayer:
     ) -> None:
         self._options, self._view, self._node_type = options, view, node_type
         self._layer, self._name = layer, name
+        self.has_rows = view.nodes[node_type].num_nodes > 0  # as far as is known
         self._edges = [e for e in view.edges.values() if e.owner.node_type == node_type]
         stores = [nodes.attributes["x"] for nodes in view.nodes.values() if "x" in nodes.attributes]
         self._width = max((store.feature_dim for store in stores), default=1)
@@ -407,34 +418,15 @@ class OneLayer:
                 f"memory for neighbours"
             )
 
-    def write(
-        self, folder: Folder, name: str, advance: Callable[[int], object], compute: Compute
-    ) -> bool:
-        """Writes the rows to a file; whether the layer has any for these nodes."""
-        nodes = self._view.nodes[self._node_type]
-        if nodes.num_nodes == 0:
-            return False
+    def ranges(self, start: int) -> Iterator[NodeRange]:
+        """Ranges of nodes from `start` on, which fit in memory; they begin where others end."""
         width = max(self._width, self._options.widest, self._check())
         self._most = self._fitting(width)
         lists = [edges.graph for edges in self._edges]
-        ranges = list(node_ranges(lists, nodes.num_nodes, self._most))
+        num_nodes = self._view.nodes[self._node_type].num_nodes
+        ranges = list(node_ranges(lists, num_nodes, self._most))
         self._require_room(max(ranges, key=lambda nodes: nodes.size), width)
-        file = folder.file(name, nodes, self._options.dtype)
-        num_done = file.batches
-        advance(0 if num_done == 0 else ranges[num_done - 1].end)
-        ranges = ranges[num_done:]
-        with closing(compute(self, ranges)) as computed, file:
-            for nodes_of_batch, rows in zip(ranges, computed, strict=True):
-                if rows is None and file.batches == 0:
-                    return False
-                if rows is None:
-                    raise ValueError(
-                        f"{self._name} returned rows of {self._node_type!r}, and now none"
-                    )
-                file.append(rows)
-                advance(nodes_of_batch.end - nodes_of_batch.begin)
-            file.finish()
-        return True
+        return (nodes for nodes in ranges if nodes.begin >= start)
 
     def rows(self, ranges: Sequence[NodeRange]) -> Generator[Rows | None, None, None]:
         """The rows of each of some ranges of nodes; None if the layer has none for this type."""

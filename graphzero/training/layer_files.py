@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,7 +17,6 @@ import numpy.typing as npt
 import torch
 
 from graphzero.errors import FormatError
-from graphzero.graph.features import FeatureStore
 from graphzero.graph.nodes_and_edges import NodeStore
 from graphzero.loader.states import differences
 from graphzero.store.atomic import folder_lock, write_at, write_atomically
@@ -37,16 +36,14 @@ class Folder:
 
     def load(self) -> None:
         """Continues what was saved; raises FormatError where it is damaged."""
-        record, is_whole = self.path / _RECORD, False
+        record = self.path / _RECORD
         with suppress(ValueError, TypeError, RecursionError):
             crc, content = json.loads(record.read_bytes())
-            is_whole = crc == zlib.crc32(json.dumps(content).encode())
-        if not is_whole:
-            raise FormatError(
-                f"{record} is damaged, or of another version: resume=False begins anew"
-            )
-        self.options, self.done = content["options"], content["done"]
-        self.state = RowsState(**content["state"]) if content["state"] else None
+            if crc == zlib.crc32(json.dumps(content).encode()):
+                self.state = RowsState(**content["state"]) if content["state"] else None
+                self.options, self.done = content["options"], content["done"]
+                return
+        raise FormatError(f"{record} is damaged, or of another version: resume=False begins anew")
 
     def save(self) -> None:
         """Writes down what is done."""
@@ -54,19 +51,6 @@ class Folder:
         content = {"options": self.options, "done": self.done, "state": state}
         crc = zlib.crc32(json.dumps(content).encode())
         write_atomically(self.path / _RECORD, json.dumps([crc, content]).encode())
-
-    def open(self, files: Mapping[str, str], stack: ExitStack) -> dict[str, FeatureStore]:
-        """The rows of a layer by node type, until the end of a block."""
-        return {
-            kind: stack.enter_context(FeatureStore(self.path / name))
-            for kind, name in files.items()
-            if self.done[name]
-        }
-
-    def remove(self, files: Mapping[str, str]) -> None:
-        """Removes the rows of a layer that nobody needs any more."""
-        for name in files.values():
-            (self.path / name).unlink(missing_ok=True)
 
     def file(self, name: str, nodes: NodeStore, dtype: str) -> RowsFile:
         """A file of rows of some nodes, as far as it is written."""
@@ -80,7 +64,6 @@ class RowsState:
     """How far a file of rows is written."""
 
     name: str
-    batches: int = 0
     rows: int = 0
     crc: int = 0
     shape: list[int] | None = None  # of a row, once there is one
@@ -102,11 +85,6 @@ class RowsFile:
             self._header = self._lay_out(state.shape)
 
     @property
-    def batches(self) -> int:
-        """Mini-batches whose rows are there."""
-        return self._state.batches
-
-    @property
     def rows(self) -> int:
         """Rows that are there."""
         return self._state.rows
@@ -122,7 +100,7 @@ class RowsFile:
         return header
 
     def append(self, rows: npt.NDArray[np.float32]) -> None:
-        """Adds the rows of a mini-batch."""
+        """Adds the next rows."""
         shape, state = list(rows.shape[1:]), self._state
         if self._header is None:
             state.shape = shape
@@ -137,7 +115,6 @@ class RowsFile:
         write_at(self._fd, data, offset)
         state.crc = zlib.crc32(data, state.crc)
         state.rows += len(rows)
-        state.batches += 1
         if time.monotonic() - self._saved > _RECORD_EVERY:
             os.fdatasync(self._fd)
             self._folder.save()

@@ -13,9 +13,10 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from graphzero.training.graphsage import GraphSAGE
+from graphzero.training.streamed_fx import layers_of_graph
 from graphzero.training.streamed_layers import (
     StreamedLayer,
     streamed_conv,
@@ -32,7 +33,8 @@ DEPENDS_ON_MORE = (
     "{} gives a node other rows (by {:.2g}) when other nodes are in the batch, too: it depends on "
     "more than the neighbours of a node, as GCNConv and norms over all nodes do, or dropout or "
     "batch norm is in training mode. Call model.eval(), give PyG's GCN as a whole model, and use "
-    "norms of a node alone, such as LayerNorm(mode='node'); or compute "
+    "norms of a node alone, such as LayerNorm(mode='node'), and torch.nn.Dropout, since to_hetero "
+    "has functional.dropout stay in training mode; or compute "
     "model(data.x, data.edge_index) of the whole graph at once"
 )
 DEGREE = "in_degree"  # the node attribute with the incoming edges of each node, self-loops left out
@@ -40,7 +42,7 @@ _WRITE_LAYERS = """give a list with a function for each layer, which returns a r
     layers = [
         lambda batch: model.conv1(batch.x, batch.edge_index).relu(),
         lambda batch: model.conv2(batch.x, batch.edge_index),
-    ]
+    ]  # of x_dict and edge_index_dict in a typed graph
     graphzero.infer(layers, ds, out=...)
 or graphzero.StreamedLayer for each;
 call model.eval() before, and give edge attributes that they use as gather=["x", "edge_attr"]"""
@@ -62,7 +64,7 @@ def layers_of(model: object) -> list[Layer | StreamedLayer]:
 
     Parameters
     ----------
-    model : sequence of callables, GraphSAGE, or one of torch_geometric.nn.models
+    model : sequence of callables, GraphSAGE, one of torch_geometric.nn.models, or of ``to_hetero``
         Such as PyG's ``GraphSAGE``, ``GCN``, ``GAT`` and ``GIN``.
 
     Raises
@@ -77,6 +79,11 @@ def layers_of(model: object) -> list[Layer | StreamedLayer]:
         return [streamed_graphsage(layer, i == last) for i, layer in enumerate(model.layers)]
     if hasattr(model, "inference_per_layer") and hasattr(model, "convs"):
         return _layers_of_pyg(model)
+    if isinstance(model, fx.GraphModule):
+        try:
+            return [*layers_of_graph(model)]
+        except TypeError as error:
+            raise TypeError(f"the model cannot be streamed: {error}; {_WRITE_LAYERS}") from error
     if isinstance(model, Sequence) and model:
         layers = [_layer_of(layer) for layer in model]
         if all(isinstance(layer, StreamedLayer) or callable(layer) for layer in layers):
@@ -88,12 +95,8 @@ def _layer_of(layer: Any) -> Any:
     """A convolution of PyG as a layer; others are as they are."""
     streamed = streamed_hetero(layer) or streamed_conv(layer)
     if streamed is None and type(layer).__name__ == "HeteroConv":
-        return partial(_hetero_layer, layer)
+        return lambda batch: layer(batch.x_dict, batch.edge_index_dict)
     return layer if streamed is None else streamed
-
-
-def _hetero_layer(conv: Any, batch: Batch) -> object:
-    return conv(batch.x_dict, batch.edge_index_dict)
 
 
 def _layers_of_pyg(model: Any) -> list[Layer | StreamedLayer]:

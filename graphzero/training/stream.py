@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from threading import Barrier
@@ -32,15 +32,13 @@ from graphzero.sampling.threads import WorkerThreads
 from graphzero.store.format import BFLOAT16
 from graphzero.store.free_memory import available_memory
 from graphzero.store.manifest import EdgeType
-from graphzero.training.layer_files import Folder
 from graphzero.training.layers import DEGREE, DEPENDS_ON_MORE, LayerOptions
 from graphzero.training.node_ranges import CHUNK, NodeRange
-from graphzero.training.streamed_layers import Messages, RowMap, StreamedLayer, Update
+from graphzero.training.streamed_layers import Messages, StreamedLayer, Update
 from graphzero.units import available_processors
 
 Rows = npt.NDArray[np.float32]
 Used = npt.NDArray[np.bool_] | None
-Compute = Callable[["StreamedRows", Sequence[NodeRange]], Generator[Rows | None, None, None]]
 
 _WIDE_FROM = 1000  # edges whose rows are added up in float64
 _CHUNK_BYTES = 1 << 20  # of rows that a map gets at a time
@@ -194,7 +192,8 @@ class StreamedRows:
             raise ValueError(f"{name} has messages along {unknown[0]}, which the dataset lacks")
         self._relations: dict[EdgeType, _Relation] = {}
         self._chunk, self._is_whole = 1, True
-        if self._update is not None and self._nodes.num_nodes > 0:
+        self.has_rows = self._update is not None and self._nodes.num_nodes > 0
+        if self.has_rows:
             self._prepare({k: m for k, m in of_edges.items() if self._is_here(k)})
 
     def _is_here(self, kind: EdgeType) -> bool:
@@ -202,7 +201,7 @@ class StreamedRows:
 
     def _prepare(self, of_edges: Mapping[EdgeType, Messages]) -> None:
         """Tries the maps on some rows."""
-        x = self._some_rows(self._own)
+        x = self._some_rows(self._rows_of(self._nodes))
         for kind, messages in of_edges.items():
             edges = self._view.edges[kind]
             source = self._rows_of(self._view.nodes[edges.neighbor.node_type])
@@ -223,16 +222,11 @@ class StreamedRows:
                 heads=heads,
             )
         draw = torch.Generator().manual_seed(0)
-        widths = [relation.width for relation in self._relations.values()]
-        sums = torch.rand(len(x), sum(widths), generator=draw).to(x)
-
-        def of_both(both: Tensor) -> Tensor:
-            parts = torch.split(both[:, x.shape[1] :], widths, dim=1)
-            return self._updated(
-                dict(zip(self._relations, parts, strict=True)), both[:, : x.shape[1]]
-            )
-
-        rows = self._checked(of_both, torch.cat([x, sums], dim=1))
+        sums = [
+            torch.rand(len(x), relation.width, generator=draw).to(x)
+            for relation in self._relations.values()
+        ]
+        rows = self._checked(self._updated, x, *sums)
         dims = [r.source.feature_dim for r in self._relations.values()]
         dims += [r.sum_numbers for r in self._relations.values()]
         widest = max(*dims, x.shape[1], rows[0].numel(), 1)
@@ -244,10 +238,6 @@ class StreamedRows:
             raise ValueError(f"{self._name} needs rows of {nodes.node_type!r}, which are not there")
         return nodes.attributes["x"]
 
-    @property
-    def _own(self) -> FeatureStore:
-        return self._rows_of(self._nodes)
-
     def _some_rows(self, store: FeatureStore) -> Tensor:
         rows = store.get_tensor(stored_order=True)[:_CHECKED].copy()
         return self._tensor(_as_float32(rows).reshape(len(rows), -1))
@@ -255,26 +245,26 @@ class StreamedRows:
     def _tensor(self, rows: Rows) -> Tensor:
         return torch.from_numpy(rows).to(self._options.device)
 
-    def _checked(self, function: RowMap, rows: Tensor) -> Tensor:
+    def _checked(self, function: Callable[..., Tensor], *rows: Tensor) -> Tensor:
         """What a map of rows gives; refuses one that is not of each row alone."""
-        result = function(rows)
-        if not isinstance(result, Tensor) or result.dim() > 2 or len(result) != len(rows):
+        result, count = function(*rows), len(rows[0])
+        if not isinstance(result, Tensor) or result.dim() > 2 or len(result) != count:
             shown = list(result.shape) if isinstance(result, Tensor) else type(result).__name__
-            raise ValueError(f"{self._name} must return a row for each of {len(rows)}, not {shown}")
-        if len(rows) == 0:
+            raise ValueError(f"{self._name} must return a row for each of {count}, not {shown}")
+        if count == 0:
             return result
-        other, result = function(rows[::2]).float(), result.float()
+        other, result = function(*(part[::2] for part in rows)).float(), result.float()
         worst = float((other - result[::2]).abs().nan_to_num().max())
         if worst > _TOLERANCE * max(_TOLERANCE, float(result.abs().nan_to_num().max())):
             raise ValueError(DEPENDS_ON_MORE.format(self._name, worst))
         return result
 
-    def _updated(self, sums: dict[EdgeType, Tensor], x: Tensor) -> Tensor:
+    def _updated(self, x: Tensor, *sums: Tensor) -> Tensor:
+        """The rows of nodes, of what came along their edges of each type."""
         assert self._update is not None
-        if self._view.is_typed:
-            return self._update(sums, x)
-        (of_edges,) = sums.values()
-        return self._update(of_edges, x)
+        if not self._view.is_typed:
+            return self._update(*sums, x)
+        return self._update(dict(zip(self._relations, sums, strict=True)), x)
 
     # What is in memory
 
@@ -291,7 +281,7 @@ class StreamedRows:
             need += graph.num_edges * graph.indices.itemsize + len(graph.indptr) * 8
         return need <= self._memory()
 
-    def _blocks(self, start: int) -> Iterator[NodeRange]:
+    def ranges(self, start: int) -> Iterator[NodeRange]:
         """Ranges of destinations from `start` on whose sums fit in memory, with their bytes."""
         most = _CACHED_BYTES if self._is_whole else int(self._memory() * _SUMS_SHARE)
         num_nodes, begin, size = self._nodes.num_nodes, start, 0
@@ -316,37 +306,13 @@ class StreamedRows:
 
     # What is computed
 
-    def write(
-        self, folder: Folder, name: str, advance: Callable[[int], object], compute: Compute
-    ) -> bool:
-        """Writes the rows to a file; whether the layer has any for these nodes."""
-        if self._update is None or self._nodes.num_nodes == 0:
-            return False
-        file = folder.file(name, self._nodes, self._options.dtype)
-        advance(file.rows)
-        with file, ExitStack() as stack:
-            computed = stack.enter_context(closing(compute(self, list(self._blocks(file.rows)))))
-            writer = WorkerThreads(1, "graphzero-write")
-            stack.callback(writer.close)
-            written: Future[None] | None = None
-            for rows in computed:
-                if written is not None:
-                    written.result()  # an error, before other rows take the place of these
-                assert rows is not None
-                written = writer.submit(file.append, rows)
-                advance(len(rows))
-            if written is not None:
-                written.result()
-            file.finish()
-        return True
-
     def rows(self, ranges: Sequence[NodeRange]) -> Generator[Rows, None, None]:
         """The rows of some ranges of nodes, in pieces."""
         if not ranges:
             return
         with ExitStack() as stack:
             threads = _torch_threads(stack)
-            reader = _Reader(self._own, self._chunk, stack)
+            reader = _Reader(self._rows_of(self._nodes), self._chunk, stack)
             streams = {
                 kind: _Stream(self, relation, _Reader(relation.source, self._chunk, stack), threads)
                 for kind, relation in self._relations.items()
@@ -370,8 +336,8 @@ class StreamedRows:
     ) -> Rows:
         """The rows of the nodes from `first` on whose rows in the layer before are `x`."""
         of_nodes = self._tensor(x)
-        parts = {kind: stream.part(sums[kind], first, of_nodes) for kind, stream in streams.items()}
-        rows: Rows = self._updated(parts, of_nodes).float().cpu().numpy()
+        parts = [stream.part(sums[kind], first, of_nodes) for kind, stream in streams.items()]
+        rows: Rows = self._updated(of_nodes, *parts).float().cpu().numpy()
         return rows
 
 

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -22,7 +21,13 @@ Reduce: TypeAlias = Literal["sum", "mean", "max", "min", "attention"]
 RowMap = Callable[[Tensor], Tensor]
 Update = Callable[..., Tensor]  # of what came along edges and of rows
 
-_REDUCES = {"add": "sum", "sum": "sum", "mean": "mean", "max": "max", "min": "min"}
+_AGGRS: dict[str, Reduce] = {
+    "add": "sum",
+    "sum": "sum",
+    "mean": "mean",
+    "max": "max",
+    "min": "min",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +65,7 @@ class Messages:
     negative_slope: float = 0.2
 
     def __post_init__(self) -> None:
-        if self.reduce not in {*_REDUCES.values(), "attention"}:
+        if self.reduce not in {*_AGGRS.values(), "attention"}:
             raise ValueError(f"reduce must be sum, mean, max, min or attention, not {self.reduce}")
         if self.self_loop and self.reduce not in ("sum", "attention"):
             raise ValueError("self_loop is for reduce='sum' and 'attention'")
@@ -118,17 +123,14 @@ class StreamedLayer:
         if layer is None:
             raise TypeError(f"{conv} cannot be streamed: give infer a function of mini-batches")
         modules = [part for part in (conv, after) if isinstance(part, torch.nn.Module)]
-        layer = replace(layer, modules=modules)
-        if after is None:
-            return layer
-        if isinstance(layer.update, Mapping):
-            updates = {kind: partial(_then, u, after) for kind, u in layer.update.items()}
-            return replace(layer, update=updates)
-        return replace(layer, update=partial(_then, layer.update, after))
 
+        def then(update: Update) -> Update:
+            return update if after is None else lambda sums, x: after(update(sums, x))
 
-def _then(update: Update, after: RowMap, sums: Any, x: Tensor) -> Tensor:
-    return after(update(sums, x))
+        if not isinstance(layer.update, Mapping):
+            return replace(layer, modules=modules, update=then(layer.update))
+        updates = {kind: then(update) for kind, update in layer.update.items()}
+        return replace(layer, modules=modules, update=updates)
 
 
 def streamed_conv(conv: Any) -> StreamedLayer | None:
@@ -138,105 +140,86 @@ def streamed_conv(conv: Any) -> StreamedLayer | None:
         return None
     is_plain = conv.flow == "source_to_target" and isinstance(conv.aggr, str)
     hooks = [value for name, value in vars(conv).items() if name.endswith("_hooks")]
-    if not is_plain or any(hooks) or conv.aggr not in _REDUCES or conv.decomposed_layers > 1:
+    if not is_plain or any(hooks) or conv.aggr not in _AGGRS or conv.decomposed_layers > 1:
         return None
     return make(conv)
 
 
-def _linear(conv: Any, reduce: Reduce, linear: Any, before: RowMap | None) -> StreamedLayer:
+def _linear(conv: Any, linear: Any, before: RowMap | None) -> StreamedLayer:
     """A linear map of what is added up, which comes before it where the rows are then narrower."""
+    reduce = _AGGRS[conv.aggr]
     is_plain = type(linear).__name__ == "Linear" and not linear._forward_hooks
     is_narrower = is_plain and linear.out_channels < linear.in_channels
     comes_first = is_narrower and reduce in ("sum", "mean")
-    transform = partial(_weigh, linear, before) if comes_first else before
-    bias = linear.bias if comes_first else None
-    update = partial(_linear_update, conv, None if comes_first else linear, bias)
-    return StreamedLayer(messages=Messages(reduce=reduce, transform=transform), update=update)
-
-
-def _weigh(linear: Any, before: RowMap | None, x: Tensor) -> Tensor:
-    rows: Tensor = (x if before is None else before(x)) @ linear.weight.t()
-    return rows
-
-
-def _linear_update(conv: Any, linear: Any, bias: Tensor | None, sums: Tensor, x: Tensor) -> Tensor:
-    """SAGEConv and GraphConv, from their sums on."""
-    rows = linear(sums) if linear is not None else sums if bias is None else sums + bias
     of_node = conv.lin_root if hasattr(conv, "lin_root") else getattr(conv, "lin_r", None)
-    rows = rows if of_node is None else rows + of_node(x)
-    if getattr(conv, "normalize", False):
-        return torch.nn.functional.normalize(rows, p=2.0, dim=-1)
-    return rows
+
+    def weigh(x: Tensor) -> Tensor:
+        rows: Tensor = (x if before is None else before(x)) @ linear.weight.t()
+        return rows
+
+    def update(sums: Tensor, x: Tensor) -> Tensor:
+        if not comes_first:
+            sums = linear(sums)
+        elif linear.bias is not None:
+            sums = sums + linear.bias
+        rows = sums if of_node is None else sums + of_node(x)
+        is_normal = getattr(conv, "normalize", False)
+        return torch.nn.functional.normalize(rows, p=2.0, dim=-1) if is_normal else rows
+
+    messages = Messages(reduce=reduce, transform=weigh if comes_first else before)
+    return StreamedLayer(messages=messages, update=update)
 
 
 def _sage(conv: Any) -> StreamedLayer:
-    project = partial(_project, conv) if conv.project else None
-    return _linear(conv, _REDUCES[conv.aggr], conv.lin_l, project)  # type: ignore[arg-type]
-
-
-def _project(conv: Any, x: Tensor) -> Tensor:
-    rows: Tensor = conv.lin(x).relu()
-    return rows
+    return _linear(conv, conv.lin_l, (lambda x: conv.lin(x).relu()) if conv.project else None)
 
 
 def _graph_conv(conv: Any) -> StreamedLayer:
-    return _linear(conv, _REDUCES[conv.aggr], conv.lin_rel, None)  # type: ignore[arg-type]
+    return _linear(conv, conv.lin_rel, None)
 
 
 def _gin(conv: Any) -> StreamedLayer:
-    messages = Messages(reduce=_REDUCES[conv.aggr])  # type: ignore[arg-type]
-    return StreamedLayer(messages=messages, update=partial(_gin_update, conv))
-
-
-def _gin_update(conv: Any, sums: Tensor, x: Tensor) -> Tensor:
-    rows: Tensor = conv.nn(sums + (1 + conv.eps) * x)
-    return rows
+    return StreamedLayer(
+        messages=Messages(reduce=_AGGRS[conv.aggr]),
+        update=lambda sums, x: conv.nn(sums + (1 + conv.eps) * x),
+    )
 
 
 def _gcn(conv: Any) -> StreamedLayer | None:
-    if conv.improved or not conv.normalize or not conv.add_self_loops:
+    is_plain = conv.normalize and conv.add_self_loops and not conv.improved
+    if not is_plain or _AGGRS[conv.aggr] != "sum":
         return None
-    if _REDUCES[conv.aggr] != "sum":
-        return None
-    messages = Messages(transform=conv.lin, self_loop=True, degree_norm=True)
-    return StreamedLayer(messages=messages, update=partial(_add_bias, conv))
-
-
-def _add_bias(conv: Any, sums: Tensor, x: Tensor) -> Tensor:
-    return sums if conv.bias is None else sums + conv.bias
+    return StreamedLayer(
+        messages=Messages(transform=conv.lin, self_loop=True, degree_norm=True),
+        update=lambda sums, x: sums if conv.bias is None else sums + conv.bias,
+    )
 
 
 def _gat(conv: Any) -> StreamedLayer | None:
-    if conv.edge_dim is not None or _REDUCES[conv.aggr] != "sum":
+    if conv.edge_dim is not None or _AGGRS[conv.aggr] != "sum":
         return None
+    of_sources, of_targets = conv.lin or conv.lin_src, conv.lin or conv.lin_dst
+
+    def heads(rows: Tensor) -> Tensor:
+        return rows.view(len(rows), conv.heads, conv.out_channels)
+
+    def transform(x: Tensor) -> Tensor:
+        rows = of_sources(x)
+        return torch.cat([rows, (heads(rows) * conv.att_src).sum(-1)], dim=1)
+
+    def update(sums: Tensor, x: Tensor) -> Tensor:
+        sums = sums if conv.concat else heads(sums).mean(dim=1)
+        rows = sums if conv.res is None else sums + conv.res(x)
+        return rows if conv.bias is None else rows + conv.bias
+
     messages = Messages(
         reduce="attention",
-        transform=partial(_gat_rows, conv),
+        transform=transform,
         self_loop=conv.add_self_loops,
-        scores=partial(_gat_scores, conv),
+        scores=lambda x: (heads(of_targets(x)) * conv.att_dst).sum(-1),
         negative_slope=conv.negative_slope,
     )
-    return StreamedLayer(messages=messages, update=partial(_gat_update, conv))
-
-
-def _gat_rows(conv: Any, x: Tensor) -> Tensor:
-    rows = (conv.lin_src if conv.lin is None else conv.lin)(x)
-    heads = rows.view(len(x), conv.heads, conv.out_channels)
-    return torch.cat([rows, (heads * conv.att_src).sum(-1)], dim=1)
-
-
-def _gat_scores(conv: Any, x: Tensor) -> Tensor:
-    rows = (conv.lin_dst if conv.lin is None else conv.lin)(x)
-    heads = rows.view(len(x), conv.heads, conv.out_channels)
-    scores: Tensor = (heads * conv.att_dst).sum(-1)
-    return scores
-
-
-def _gat_update(conv: Any, sums: Tensor, x: Tensor) -> Tensor:
-    if not conv.concat:
-        sums = sums.view(len(x), conv.heads, conv.out_channels).mean(dim=1)
-    rows = sums if conv.res is None else sums + conv.res(x)
-    return rows if conv.bias is None else rows + conv.bias
+    return StreamedLayer(messages=messages, update=update)
 
 
 _CONVS: dict[str, Callable[[Any], StreamedLayer | None]] = {
@@ -248,69 +231,62 @@ _CONVS: dict[str, Callable[[Any], StreamedLayer | None]] = {
 }
 
 
+def typed_conv(conv: Any, kind: EdgeType) -> tuple[Messages, Update] | None:
+    """What a convolution adds up along edges of a type, and what comes of it; None as above."""
+    layer: Any = streamed_conv(conv)
+    if layer is None or layer.messages.degree_norm:
+        return None
+    is_refused = layer.messages.self_loop and kind[0] != kind[-1]
+    return None if is_refused else (layer.messages, layer.update)
+
+
 def streamed_hetero(conv: Any) -> StreamedLayer | None:
     """The layer of a HeteroConv; None if it is none, or has a convolution of another form."""
     if type(conv).__name__ != "HeteroConv" or not type(conv).__module__.startswith("torch_geo"):
         return None
     if conv.aggr is None:  # rows of two dimensions
         return None
-    layers = {kind: streamed_conv(module) for kind, module in conv.convs.items()}
     messages: dict[EdgeType, Messages] = {}
     parts: dict[str, dict[EdgeType, Update]] = {}
-    for kind, layer in layers.items():
-        if layer is None or not isinstance(layer.messages, Messages):
+    for kind, module in conv.convs.items():
+        streamed = typed_conv(module, kind)
+        if streamed is None:
             return None
-        needs_one_type = layer.messages.self_loop and kind[0] != kind[-1]
-        if needs_one_type or layer.messages.degree_norm or isinstance(layer.update, Mapping):
-            return None
-        messages[kind] = layer.messages
-        parts.setdefault(kind[-1], {})[kind] = layer.update
+        messages[kind], update = streamed
+        parts.setdefault(kind[-1], {})[kind] = update
     group = sys.modules[type(conv).__module__].group
-    updates = {
-        kind: partial(_hetero_update, partial(group, aggr=conv.aggr), of_edges)
-        for kind, of_edges in parts.items()
-    }
+
+    def update_of(of_edges: Mapping[EdgeType, Update]) -> Update:
+        return lambda sums, x: group([u(sums[k], x) for k, u in of_edges.items()], conv.aggr)
+
+    updates = {kind: update_of(of_edges) for kind, of_edges in parts.items()}
     return StreamedLayer(messages=messages, update=updates)
-
-
-def _hetero_update(
-    group: Callable[[list[Tensor]], Tensor],
-    parts: Mapping[EdgeType, Update],
-    sums: Mapping[EdgeType, Tensor],
-    x: Tensor,
-) -> Tensor:
-    return group([update(sums[kind], x) for kind, update in parts.items()])
 
 
 def streamed_of_stack(model: Any, i: int) -> StreamedLayer | None:
     """Layer i of one of torch_geometric.nn.models, with what follows its convolution."""
-    layer = streamed_conv(model.convs[i])
-    if layer is None or isinstance(layer.update, Mapping):
+    layer: Any = streamed_conv(model.convs[i])
+    if layer is None:
         return None
-    return replace(layer, update=partial(_stack_update, model, i, layer.update))
 
+    def update(sums: Tensor, x: Tensor) -> Tensor:
+        rows = layer.update(sums, x)
+        rest = copy(model)  # with a layer that is done, and what follows it
+        rest._modules = {**model._modules, "convs": [lambda *_: rows] * (i + 1)}
+        after: Tensor = rest.inference_per_layer(i, rows, None, len(rows))
+        return after
 
-def _stack_update(model: Any, i: int, update: Update, sums: Tensor, x: Tensor) -> Tensor:
-    rows = update(sums, x)
-    rest = copy(model)  # with a layer that is done, and what follows it
-    rest._modules = {**model._modules, "convs": [lambda *_: rows] * (i + 1)}
-    after: Tensor = rest.inference_per_layer(i, rows, None, len(rows))
-    return after
+    return StreamedLayer(messages=layer.messages, update=update)
 
 
 def streamed_graphsage(layer: Any, is_last: bool) -> StreamedLayer:
     """A layer of `graphzero.GraphSAGE`."""
     linear = layer.lin_neigh
     is_first = linear.out_features < linear.in_features
+
+    def update(sums: Tensor, x: Tensor) -> Tensor:
+        rows: Tensor = layer.lin_self(x) + (sums if is_first else linear(sums))
+        return rows if is_last else rows.relu()
+
     messages = Messages(reduce="mean", transform=linear if is_first else None)
-    return StreamedLayer(
-        messages=messages, update=partial(_graphsage_update, layer, is_first, is_last)
-    )
-
-
-def _graphsage_update(
-    layer: Any, is_mapped: bool, is_last: bool, sums: Tensor, x: Tensor
-) -> Tensor:
-    rows = layer.lin_self(x) + (sums if is_mapped else layer.lin_neigh(sums))
-    result: Tensor = rows if is_last else rows.relu()
-    return result
+    return StreamedLayer(messages=messages, update=update)
