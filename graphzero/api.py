@@ -399,7 +399,8 @@ def append(
         Every attribute that the stored nodes have, with rows for new nodes, whose ids follow those
         of the stored ones; "num_nodes" says how many they are if there are no attributes. Of a
         typed graph, by node type. Default: nodes without attributes are counted by the edges. With
-        ``ids="map"``, tables with ids, of which the new ones get the highest numbers.
+        ``ids="map"``, tables with ids, of which the new ones get the highest numbers. Features and
+        labels may lack some nodes, as in `build`.
     remove_edges : (n,) integers or (num_edges,) bool, optional
         Positions in the edge list, or a mask of it; of a typed graph, by edge type. The edges that
         stay move up, as `remap_edge_ids` says, and splits of edges lose those that are removed.

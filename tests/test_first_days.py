@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from cli_program import run
 
 import graphzero as gz
 
@@ -112,6 +114,79 @@ def test_labels_of_some_nodes_leave_the_others_unknown(tmp_path):
         assert ds.y.tolist() == [2, -1, -1, 1]
     with pytest.raises(ValueError, match="has no row for 2 of 4 nodes, the first is node 1"):
         gz.build(tmp_path / "d", EDGES, nodes={"age": labels})
+
+
+@pytest.mark.parametrize("how", ["input", "hot", "map", "command"])
+def test_labels_of_some_new_nodes_leave_the_others_unknown(tmp_path, how, capsys):
+    folder, more = tmp_path / "d", [[0, 4], [7, 5], [6, 1]]
+    edges, ids, age = EDGES, np.arange(8), np.arange(8) + 30
+    if how == "map":
+        ids = np.array(list("abcdefgh"))
+        edges, more = ids[EDGES], ids[np.array(more)]
+    frame = pd.DataFrame({"id": ids, "age": age, "y": [2, 0, 1, 1, -1, 3, -1, -1]})
+    new = frame[4:].reset_index(drop=True)
+    nodes = [
+        {"age": part[["id", "age"]], "y": known[["id", "y"]]}
+        for part, known in ((frame[:4], frame[:4]), (new, new[1:2].reset_index(drop=True)))
+    ]
+    options = {
+        "ids": "map" if how == "map" else "dense",
+        "order": "input" if how == "input" else "hot",
+    }
+    gz.build(folder, edges, nodes=nodes[0], edge_ids=True, **options).close()
+    if how == "command":
+        for name, part in nodes[1].items():
+            part.to_csv(tmp_path / f"{name}.csv", index=False)
+        np.save(tmp_path / "e.npy", more)
+        named = [f"--node={name}={tmp_path / name}.csv" for name in nodes[1]]
+        assert run("append", folder, "--edges", tmp_path / "e.npy", *named) == 0
+        assert "y.csv has no row for 3 of 4 new nodes: they get -1" in capsys.readouterr().err
+    else:
+        with pytest.warns(UserWarning, match="has no row for 3 of 4 new nodes: they get -1"):
+            gz.append(folder, more, nodes=nodes[1]).close()
+    with gz.open(folder) as ds:
+        assert ds.y.tolist() == frame.y.tolist()
+        assert (ds.age.tolist(), ds.num_classes) == (age.tolist(), 4)
+
+
+def test_edges_and_labels_of_some_say_how_many_nodes_are_new(tmp_path):
+    folder, label = tmp_path / "d", pa.table({"id": [5], "y": ["cat"]})
+    gz.build(folder, EDGES, labels=TEXTS).close()
+    with pytest.warns(UserWarning, match="no row for 3 of 4 new nodes"):
+        ds = gz.append(folder, [[7, 0]] * 3, nodes={"y": label})
+    with ds:
+        assert (ds.y.tolist(), ds.classes["y"]) == (
+            [1, 0, 2, 1, -1, 0, -1, -1],
+            ["cat", "dog", "été"],
+        )
+    for message, nodes in [
+        (
+            "too sparse: 3,999,999,999 is the largest new one",
+            {"y": pa.table({"id": [3_999_999_999], "y": ["cat"]})},
+        ),
+        ("nodes= has no new nodes: 8 are stored", {"y": label}),
+        (
+            "different numbers of new nodes: .1, 2.",
+            {"y": pa.table({"id": [9], "y": ["a"]}), "num_nodes": 1},
+        ),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            gz.append(folder, nodes=nodes)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "bool"])
+def test_labels_that_cannot_be_negative_need_every_node(tmp_path, dtype):
+    folder, labels = tmp_path / "d", np.array([1, 0, 1, 0], dtype)
+    some = pa.table({"id": [5], "y": np.ones(1, dtype)})
+    message = "no row for .* of . .*nodes, the first is node .*only labels of signed integers"
+    with pytest.raises(ValueError, match=message):
+        gz.build(folder, EDGES, labels=some)
+    gz.build(folder, EDGES, labels=labels).close()
+    with pytest.raises(ValueError, match=message):
+        gz.append(folder, nodes={"y": some})
+    gz.set_attribute(folder, "y", labels, dtype="int64").close()
+    with pytest.warns(UserWarning, match="no row for 1 of 2 new nodes: they get -1"):
+        gz.append(folder, nodes={"y": some}).close()
 
 
 TEXTS = ["dog", "cat", "été", "dog"]
