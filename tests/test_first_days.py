@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import torch
 from cli_program import run
 
 import graphzero as gz
@@ -230,6 +233,102 @@ def test_new_classes_stand_behind_the_others(tmp_path):
     with pytest.raises(ValueError, match=r"column 'value' has more than 65,536 different texts"):
         many = pd.DataFrame({"id": range(70_000), "value": map(str, range(70_000))})
         gz.build(folder, EDGES, nodes={"kind": many.assign(value="n" + many.value)})
+
+
+# --- texts of edges
+
+KINDS = ["pays", "été", "calls", "pays", "calls"]
+CODES = [1, 2, 0, 1, 0]
+
+
+@pytest.mark.parametrize("kind", ["csv", "frame", "category", "parquet", "list", "array", "table"])
+@pytest.mark.parametrize("order", ["hot", "input"])
+def test_texts_of_edges_are_classes(tmp_path, kind, order, capsys):
+    frame = pd.DataFrame({"src": EDGES[:, 0], "dst": EDGES[:, 1], "kind": KINDS})
+    frame.to_parquet(tmp_path / "e.parquet")
+    edges = {
+        "csv": lambda: table(tmp_path / "e.csv", "src,dst,kind", *EDGES.T, KINDS),
+        "frame": lambda: frame,
+        "category": lambda: frame.astype({"kind": "category"}),
+        "parquet": lambda: tmp_path / "e.parquet",
+        "list": lambda: {"edge_index": EDGES, "kind": KINDS},
+        "array": lambda: {"edge_index": EDGES, "kind": np.array(KINDS)},
+        "table": lambda: {"edge_index": EDGES, "kind": table(tmp_path / "k.csv", "kind", KINDS)},
+    }[kind]()
+    named = {} if kind in ("list", "array", "table") else {"edge_attrs": ["kind"]}
+    with gz.build(tmp_path / "d", edges, order=order, progress=True, **named) as ds:
+        assert (ds.kind.tolist(), ds.kind.dtype) == (CODES, torch.int64)
+        assert ds.classes == {"kind": ["calls", "pays", "été"]}
+        assert ds.edges["", "", ""].classes == ds.classes
+        batch = next(iter(gz.NeighborLoader(ds, [-1], input_nodes=[2], batch_size=1)))
+        assert [KINDS[e] for e in batch.e_id] == [ds.classes["kind"][i] for i in batch.kind]
+    assert re.search(r"^kind +int64, 3 classes$", capsys.readouterr().err, re.MULTILINE)
+
+
+def test_classes_of_edges_keep_their_numbers(tmp_path):
+    folder, more = tmp_path / "d", {"edge_index": [[3, 1], [2, 0], [1, 3]]}
+    gz.build(folder, {"edge_index": EDGES, "kind": KINDS}, labels=TEXTS).close()
+    with gz.append(folder, {**more, "kind": ["asks", "pays", "asks"]}) as ds:
+        assert ds.kind.tolist() == [*CODES, 3, 1, 3]
+        assert ds.classes["kind"] == ["calls", "pays", "été", "asks"]
+    with gz.append(folder, remove_edges=[0, 5]) as ds:
+        assert ds.kind.tolist() == [*CODES[1:], 1, 3]
+    with gz.set_attribute(folder, "kind", ["asks", "buys"] * 3, of="edge") as ds:
+        assert ds.kind.tolist() == [3, 4] * 3
+    with gz.reorder(folder, "input", neighbors="out") as ds:
+        assert ds.classes == {
+            "y": ["cat", "dog", "été"],
+            "kind": ["calls", "pays", "été", "asks", "buys"],
+        }
+        assert ds.edges["", "", ""].classes == {"kind": ds.classes["kind"]}
+    with pytest.raises(ValueError, match="'kind' was built from the names of classes, and these"):
+        gz.append(folder, {**more, "kind": [1, 2, 3]})
+    with gz.set_attribute(folder, "kind", range(6), of="edge") as ds:
+        assert list(ds.classes) == ["y"]
+    with pytest.raises(ValueError, match="'kind' was built from numbers, and these are the names"):
+        gz.append(folder, {**more, "kind": ["a", "b", "c"]})
+    with gz.drop_attribute(folder, "kind", of="edge") as ds:
+        assert list(ds.classes) == ["y"]
+
+
+def test_each_edge_type_has_classes_of_its_own(tmp_path):
+    pays, asks = ("a", "pays", "b"), ("a", "asks", "b")
+    ends = {"edge_index": EDGES[:3].T}
+    edges = {pays: {**ends, "kind": ["cash", "card", "cash"]}, asks: {**ends, "kind": list("yyn")}}
+    with gz.build(tmp_path / "d", edges, nodes={"a": {"kind": list("uvw")}, "b": {}}) as ds:
+        assert ds[pays].kind.tolist() == [1, 0, 1]
+        assert ds[pays].classes == ds.edges[pays].classes == {"kind": ["card", "cash"]}
+        assert (ds[asks].classes, ds["a"].classes) == ({"kind": ["n", "y"]}, {"kind": list("uvw")})
+    more = {asks: {"edge_index": [[0], [0]], "kind": ["x"]}}
+    with gz.append(tmp_path / "d", more) as ds:
+        assert (ds[asks].kind.tolist(), ds[pays].kind.tolist()) == ([1, 1, 0, 2], [1, 0, 1])
+        assert ds[asks].classes == {"kind": ["n", "y", "x"]}
+
+
+def test_texts_are_no_weights_and_are_merged_by_their_names(tmp_path):
+    folder, both = tmp_path / "d", np.concatenate([EDGES, EDGES[:1]])
+    kinds = {"edge_index": both, "kind": [*KINDS, "calls"]}
+    for name, option in [("weight", "weight_attrs"), ("edge_time", "time_attrs")]:
+        with pytest.raises(ValueError, match=f"{name!r} has texts, but neighbours are.*{option}"):
+            gz.build(folder, {"edge_index": EDGES, name: KINDS})
+        with gz.build(folder, {"edge_index": EDGES, name: KINDS}, **{option: []}) as ds:
+            assert ds[name].tolist() == CODES
+    with pytest.raises(ValueError, match="their 'kind' differs: pays and calls"):
+        gz.build(folder, kinds, coalesce=True)
+    with pytest.raises(ValueError, match="coalesce='sum' is not for texts: .*'kind': 'max'"):
+        gz.build(folder, kinds, coalesce="sum")
+    with gz.build(folder, kinds, coalesce="min") as ds:
+        assert ds.kind.tolist() == [0, *CODES[1:]]
+    with pytest.raises(ValueError, match=r"has more than 65,536 different texts"):
+        gz.build(
+            folder, {"edge_index": np.zeros((70_000, 2), int), "kind": [*map(str, range(70_000))]}
+        )
+    with pytest.raises(ValueError, match="edge attribute 'kind', row 1: nan is no text as the fi"):
+        gz.build(folder, {"edge_index": EDGES, "kind": ["pays", np.nan, *KINDS[2:]]})
+    weights = {"edge_index": EDGES, "weight": np.ones(5)}
+    gz.build(folder, weights).close()
+    with pytest.raises(ValueError, match="'weight' has texts"):
+        gz.append(folder, {**weights, "weight": KINDS})
 
 
 # --- dates

@@ -300,6 +300,7 @@ class Additions:
         attributes: dict[str, Rows] = {}
         for name, rows in source.attributes.items():
             path = table.attributes[name].resolve(self.writer.folder)
+            _follow_classes(name, rows, (table.classes or {}).get(name))
             attributes[name] = _as_stored(rows, dataset_files.open_stored_array(path, header.width))
         _require_alike(source, sampled_by)
         return replace(source, attributes=attributes)

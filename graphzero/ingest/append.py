@@ -225,6 +225,7 @@ class _Append:
         if ordered is not None:
             ordered -= int(np.searchsorted(removed, ordered))
         attributes, splits = {}, dict(table.splits)
+        classes = {**(table.classes or {}), **classes_of(new.attributes if new else {})}
         for attribute, entry in table.attributes.items():
             rows: insertion.NewRows = insertion.NO_POSITIONS
             if new is not None:
@@ -248,6 +249,7 @@ class _Append:
             num_input_edges=header.num_input_edges,
             num_ordered_edges=ordered,
             changes=self._changes(edge_type, table.changes, entries),
+            classes=classes or None,
         )
 
     def _changes(

@@ -158,6 +158,7 @@ def _write_new(writer: DatasetWriter, graph: GraphInput, wanted: BuildOptions) -
             time=typed.sampled_by.time or (EDGE_TIME if default else None),
             time_level=typed.sampled_by.time_level,
             changes=read[edge_type].changes or None,
+            classes=classes_of(typed.attributes) or None,
         )
     manifest = Manifest(
         nodes={name: replace(table, id_map=id_maps.get(name)) for name, table in nodes.items()},
