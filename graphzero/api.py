@@ -45,7 +45,7 @@ def build(
     time_attrs: str | Iterable[str] | None = None,
     num_nodes: int | None = None,
     ids: Literal["dense", "map"] | None = "dense",
-    directed: bool = True,
+    directed: bool | None = None,
     neighbors: Neighbors = "in",
     order: Order = "hot",
     presample: Presample | None = None,
@@ -97,10 +97,11 @@ def build(
     ids : {"dense", "map"}
         "dense": ids are the numbers 0 to num_nodes - 1. "map": any integers of 64 bits or any
         texts; ``ds.node_ids`` and ``ds.lookup`` lead from one to the other.
-    directed : bool
-        If False, each edge is stored in both directions, a self-loop once; a list that has both
-        directions of every edge is recognised, with a warning. If True, a long list in which no
-        edge has its reverse is warned of.
+    directed : bool, optional
+        If True, edges are stored as the list has them. If False, each is stored in both directions,
+        a self-loop once; a list that has both directions of every edge is recognised, with a
+        warning. Default: as True, but a long list in which no edge has its reverse is warned of, as
+        only you know which is meant.
     neighbors : {"in", "out", "both"}
         Which neighbours are sampled. Messages flow along the edges with "in"; random walks need
         "out" or "both".
@@ -156,7 +157,6 @@ def build(
         num_nodes=num_nodes,
         ids=ids,
         directed=directed,
-        asks_direction=True,
         neighbors=neighbors,
         order=order,
         presample=presample,

@@ -28,7 +28,8 @@ _MEMORY = 1 << 26
 class Closing:
     """The end of a build, whose files are written.
 
-    `asks_direction` is whether a list in which no edge has its reverse is told.
+    `asks_direction` is whether a list in which no edge has its reverse is told: the user has not
+    said whether edges have a direction.
     """
 
     folder: Path
@@ -159,7 +160,7 @@ class Closing:
             self.notes.advice.append(
                 f"{what} its reverse in the list, so that messages go one way only: if edges "
                 "have no direction, and each is there once, directed=False (--undirected) stores "
-                "both ways"
+                "both ways; directed=True (--directed) says that they have one"
             )
         return [f"{about}{100 * share:.3g} % with their reverse"]
 

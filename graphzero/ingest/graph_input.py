@@ -519,8 +519,8 @@ def edges_of_type(
     others = {name: values for name, values in rows.items() if name not in (weight, time)}
     edge_input = EdgeInput(
         edges,
-        directed=options.directed,
-        incoming=options.directed and options.neighbors != "out",
+        directed=options.is_directed,
+        incoming=options.is_directed and options.neighbors != "out",
         # Other attributes and splits are found by the positions of edges.
         with_edge_ids=options.edge_ids or bool(others or splits),
         weight=None if weight is None else (weight, rows[weight]),
