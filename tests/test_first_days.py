@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -263,6 +264,24 @@ def test_texts_of_edges_are_classes(tmp_path, kind, order, capsys):
         batch = next(iter(gz.NeighborLoader(ds, [-1], input_nodes=[2], batch_size=1)))
         assert [KINDS[e] for e in batch.e_id] == [ds.classes["kind"][i] for i in batch.kind]
     assert re.search(r"^kind +int64, 3 classes$", capsys.readouterr().err, re.MULTILINE)
+
+
+@pytest.mark.parametrize("of", ["node", "edge"])
+def test_texts_of_several_sources_have_classes_together(tmp_path, of):
+    parts = [pd.DataFrame({"kind": part}) for part in (KINDS[:2], KINDS[2:], [1, 2, 3])]
+    given = [[gz.Source(part) for part in parts[:2]], [gz.Source(part) for part in parts[::2]]]
+    inputs = [({"edge_index": EDGES, "kind": kind}, {}) for kind in given]
+    if of == "node":
+        inputs = [
+            (EDGES, {"kind": [replace(part, id_column=False) for part in kind]}) for kind in given
+        ]
+        inputs = [([*edges, [4, 0]], nodes) for edges, nodes in inputs]
+    edges, nodes = inputs[0]
+    with gz.build(tmp_path / "d", edges, nodes=nodes) as ds:
+        assert (ds.kind.tolist(), ds.classes) == (CODES, {"kind": ["calls", "pays", "été"]})
+    edges, nodes = inputs[1]
+    with pytest.raises(ValueError, match="or not both have node ids, or texts"):
+        gz.build(tmp_path / "d", edges, nodes=nodes)
 
 
 def test_classes_of_edges_keep_their_numbers(tmp_path):

@@ -439,10 +439,11 @@ def _joined_rows(label: str, parts: Sequence[Rows], name: str, dtype: DType | No
     """The rows of several sources, one after the other."""
     first = parts[0]
     for part in parts:
-        if (part.in_order, part.row_shape) != (first.in_order, first.row_shape):
+        kinds = [(rows.in_order, rows.row_shape, rows.classes is None) for rows in (first, part)]
+        if kinds[0] != kinds[1]:
             raise ValueError(
                 f"{label}: {first.name} and {part.name} have rows of different shapes, or not "
-                f"both have node ids"
+                f"both have node ids, or texts"
             )
     table = JoinedTable(label, [_part_of(part) for part in parts])
     begin = 0 if first.key is None else 1
@@ -456,7 +457,8 @@ def _part_of(rows: Rows) -> Part:
     """The columns of some rows, the ids first, wherever their table has them."""
     columns = rows.columns
     indices = [column.index for column in columns]
-    return Part(rows.table, indices, parsed_as=[column.dtype for column in columns])
+    kinds = [column.dtype if column.codes is None else np.dtype(object) for column in columns]
+    return Part(rows.table, indices, parsed_as=kinds)
 
 
 def open_split(value: Any, split: str, name: str, held: str) -> Rows:
