@@ -45,7 +45,7 @@ def build(
     time_attrs: str | Iterable[str] | None = None,
     num_nodes: int | None = None,
     ids: Literal["dense", "map"] | None = "dense",
-    directed: bool = True,
+    directed: bool | None = None,
     neighbors: Neighbors = "in",
     order: Order = "hot",
     presample: Presample | None = None,
@@ -97,10 +97,11 @@ def build(
     ids : {"dense", "map"}
         "dense": ids are the numbers 0 to num_nodes - 1. "map": any integers of 64 bits or any
         texts; ``ds.node_ids`` and ``ds.lookup`` lead from one to the other.
-    directed : bool
-        If False, each edge is stored in both directions, a self-loop once; a list that has both
-        directions of every edge is recognised, with a warning. If True, a long list in which no
-        edge has its reverse is warned of.
+    directed : bool, optional
+        If True, edges are stored as the list has them. If False, each is stored in both directions,
+        a self-loop once; a list that has both directions of every edge is recognised, with a
+        warning. Default: as True, but a long list in which no edge has its reverse is warned of, as
+        only you know which is meant.
     neighbors : {"in", "out", "both"}
         Which neighbours are sampled. Messages flow along the edges with "in"; random walks need
         "out" or "both".
@@ -156,7 +157,6 @@ def build(
         num_nodes=num_nodes,
         ids=ids,
         directed=directed,
-        asks_direction=True,
         neighbors=neighbors,
         order=order,
         presample=presample,
@@ -399,7 +399,8 @@ def append(
         Every attribute that the stored nodes have, with rows for new nodes, whose ids follow those
         of the stored ones; "num_nodes" says how many they are if there are no attributes. Of a
         typed graph, by node type. Default: nodes without attributes are counted by the edges. With
-        ``ids="map"``, tables with ids, of which the new ones get the highest numbers.
+        ``ids="map"``, tables with ids, of which the new ones get the highest numbers. Features and
+        labels may lack some nodes, as in `build`.
     remove_edges : (n,) integers or (num_edges,) bool, optional
         Positions in the edge list, or a mask of it; of a typed graph, by edge type. The edges that
         stay move up, as `remap_edge_ids` says, and splits of edges lose those that are removed.

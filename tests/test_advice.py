@@ -25,7 +25,7 @@ MATRIX = sparse.coo_matrix((np.ones(5), EDGES), shape=(4, 4))
 LETTERS = pandas.DataFrame({"src": TEXTS[EDGES[0]], "dst": TEXTS[EDGES[1]]})
 CATEGORIES = LETTERS.astype("category")  # each column has codes of its own
 INDEXED = FRAME[["src", "dst"]].set_index("src")
-KINDS = pandas.Series(pandas.Categorical([*CLASSES, "u"]))
+KINDS = pandas.DataFrame(dict.fromkeys("ab", pandas.Categorical([*CLASSES, "u"])))
 ENDS = torch.tensor(EDGES)
 MASK, NODES = np.array([True, False, True, False]), [0, 1, 2, 3]
 AMOUNT = "edge_attrs=['amount']"
@@ -86,12 +86,12 @@ BUILDS = {
     "matrix": ({"edges": MATRIX, **TO_MAP}, "leave out ids='map'", {"ids": "dense"}, PAIRS),
     "dense": ({"features": TENSOR}, "to_dense()", {"features": TENSOR.to_dense()}, {"x": X}),
     "edge texts": (
-        {"edges": {"edge_index": EDGES, "kind": [*CLASSES, "u"]}},
+        {"edges": {"edge_index": EDGES, "kind": iter([np.array([*CLASSES, "u"])])}},
         "numpy.unique(labels, return_inverse=True)[1]",
         {"edges": {"edge_index": EDGES, "kind": [*NUMBERS, 0]}},
         {"kind": [*NUMBERS, 0]},
     ),
-    "series": (
+    "columns of texts": (
         {"edges": {"edge_index": EDGES, "kind": KINDS}},
         "numpy.unique(column, return_inverse=True)[1]",
         {"edges": {"edge_index": EDGES, "kind": [*NUMBERS, 0]}},

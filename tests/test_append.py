@@ -430,7 +430,7 @@ def test_new_ids_that_are_refused(tmp_path):
     with pytest.raises(IndexError, match="c is the id of no node: nodes= gives the attr"):
         gz.append(tmp_path / "texts", edges)
     for message, folder, call in [
-        ("has 1 rows for 2 new nodes", "texts", {"nodes": new}),
+        ("no row for 1 of 2 new nodes, the first is node 'c'", "texts", {"nodes": new}),
         ("node 'a' is not new", "texts", {"nodes": {**new, **rows(["a", "d", "c"])}}),
         ("no new nodes: all ids in it are stored", "texts", {"nodes": both}),
         ("its rows have no node ids", "texts", {"nodes": {"year": np.ones(1), "kind": np.ones(1)}}),
@@ -516,9 +516,9 @@ def test_new_rows_by_their_ids(tmp_path):
     gz.build(tmp_path / "data", [[0, 1], [1, 2], [2, 0]], nodes={"year": [7, 8, 9]}).close()
     path = tmp_path / "more.csv"
     for ids, message in (
-        ([3, 3], "each needs one"),
+        ([3, 3], "line 3: node 3 is not new, or has a row already"),
         ([2, 3], "node 2 is not new, or has a row already"),
-        ([3, 5], "2 rows for 3 new nodes"),
+        ([3, 5], "no row for 1 of 3 new nodes, the first is node 4. Give each a row; only"),
     ):
         path.write_text("id,year\n" + "".join(f"{node},1\n" for node in ids))
         with pytest.raises(ValueError, match=message):

@@ -22,7 +22,7 @@ BUILDING = Path(__file__).resolve().parents[1] / "docs" / "building.md"
 
 def said(folder, edges, **options):
     """The lines of a build by their first word, and its advice."""
-    notes = write_dataset(folder, BuildOptions(edges, asks_direction=True, **options))
+    notes = write_dataset(folder, BuildOptions(edges, **options))
     rows = dict(line.split(maxsplit=1) for line in notes.table)
     return rows, notes.advice
 
@@ -113,14 +113,16 @@ def test_the_quickstart_of_cora_without_a_direction_says_what_to_change(real_dat
         gz.build(tmp_path / "d", *inputs).close()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        gz.build(tmp_path / "d", *inputs, directed=False).close()
+        for directed in (False, True):
+            gz.build(tmp_path / "d", *inputs, directed=directed).close()
         splits = {name: cora / f"{name}_idx.npy" for name in ("train", "val", "test")}
         gz.build(tmp_path / "d", *inputs, splits, progress=True).close()
     (printed,) = re.findall(r"```text\n(.*?)```", BUILDING.read_text(), re.DOTALL)
     assert capfd.readouterr().err.endswith(printed)
     assert "directed=False (--undirected)" in printed.splitlines()[-1]
-    assert run("build", tmp_path / "d", "--edges", inputs[0]) == 0
-    assert "directed=False (--undirected)" in capfd.readouterr().out.splitlines()[-1]
+    for option, is_told in (([], True), (["--directed"], False), (["--undirected"], False)):
+        assert run("build", tmp_path / "d", "--edges", inputs[0], *option) == 0
+        assert ("directed=False (--undirected)" in capfd.readouterr().out) == is_told
 
 
 def test_rows_of_another_dataset_are_told_by_nodes_without_an_edge(tmp_path):

@@ -130,7 +130,7 @@ def test_messages_name_the_options_of_their_command(files, capfd, command, messa
     ("message", "shown"),
     [
         ("header=True or header=False, as in gz.Source(p, header=True)", "--header or --no-header"),
-        ("directed=False, directed=True", "--undirected, no --undirected"),
+        ("directed=False, directed=True", "--undirected, --directed"),
         ("coalesce=True, coalesce='sum'", "--coalesce, --coalesce sum"),
         ("(weight=False, edge_attrs=[])", "(--weight none, --edge-attr none)"),
         ("edge_attrs=['a b', 'c'] stores", "--edge-attr 'a b' --edge-attr c stores"),

@@ -31,7 +31,7 @@ def test_a_star_import_hides_no_builtin_and_has_no_name_of_02(tmp_path: Path) ->
 
 BUILD = (
     "path edges features=None labels=None splits=None * nodes=None edge_splits=None "
-    "weight_attrs=None time_attrs=None num_nodes=None ids='dense' directed=True "
+    "weight_attrs=None time_attrs=None num_nodes=None ids='dense' directed=None "
     "neighbors='in' order='hot' presample=None src=None dst=None weight=None timestamp=None "
     "header='auto' delimiter='auto' edge_ids=False coalesce=False "
     "drop_self_loops=False reverse=False feature_dtype=None edge_attrs=None "

@@ -243,8 +243,8 @@ def test_attributes_are_given_once(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"edge_attrs= names columns of a table, and edges is an"):
         gz.build(tmp_path / "d", EDGES, edge_attrs=["rate"])
     gz.build(tmp_path / "d", EDGES, edge_attrs=[]).close()
-    text = write_csv(tmp_path / "t.csv", "src,dst,note", EDGES[:, 0], EDGES[:, 1], "abcdef")
-    with pytest.raises(ValueError, match=r"t\.csv, line 2: 'a' is not a note"):
+    text = write_csv(tmp_path / "t.csv", "src,dst,note", EDGES[:, 0], EDGES[:, 1], "1bcdef")
+    with pytest.raises(ValueError, match=r"t\.csv, line 3: 'b' is not a note"):
         gz.build(tmp_path / "d", text, edge_attrs=["note"])
 
 

@@ -70,7 +70,9 @@ def _add_build_options(parser: argparse.ArgumentParser) -> None:
         "order of the nodes (default: the column named id, node_id, node, nid, vertex)",
         type=as_column_or_none,
     )
-    add("--undirected", "store both directions", dest="directed", action="store_false")
+    _add_direction(
+        parser, "store the edges as they are (default, but a list without any reverse is told)"
+    )
     add("--num-nodes N", "number of nodes (default: from the files)")
     parser.add_argument(
         "--ids",
@@ -97,6 +99,13 @@ def _add_build_options(parser: argparse.ArgumentParser) -> None:
     add_sampling_options(parser)
     add_order_options(parser, order="hot", neighbors="in")
     parser.set_defaults(unset={name: parser.get_default(name) for name in _OF_FILES})
+
+
+def _add_direction(parser: argparse.ArgumentParser, text: str) -> None:
+    """Adds what says whether edges have a direction; None where nobody says it."""
+    add = partial(add_option, parser.add_mutually_exclusive_group(), default=None)
+    add("--directed", text)
+    add("--undirected", "store both directions", dest="directed", action="store_false")
 
 
 def add_reading_options(parser: argparse.ArgumentParser) -> None:
@@ -155,7 +164,6 @@ def _build(args: argparse.Namespace) -> None:
             raise ValueError(f"with --from, the file says what these are: {', '.join(changed)}")
         options = read_description(args.description)
     order = order_options(args)
-    options["asks_direction"] = True
     wanted = checked_options(BuildOptions(**options, neighbors=args.neighbors, **order))
     notes = write_dataset(args.dir, wanted)
     print_built(args, args.dir, [*notes.lines(), *notes.advice])
@@ -290,17 +298,7 @@ def _add_import_options(parser: argparse.ArgumentParser) -> None:
     add("out", "folder of the new dataset; created if needed")
     add("--name NAME", "such as ogbn-arxiv (default: by the name of the folder)")
     add("--split-type NAME", "folder in split/ (default: the one OGB prescribes)")
-    direction = parser.add_mutually_exclusive_group()
-    text = "store the edges as they are (default: what the dataset says)"
-    add_option(direction, "--directed", text, default=None)
-    add_option(
-        direction,
-        "--undirected",
-        "store both ways",
-        dest="directed",
-        action="store_false",
-        default=None,
-    )
+    _add_direction(parser, "store the edges as they are (default: what the dataset says)")
     add_storage_options(parser)
     add_sampling_options(parser)
     add_order_options(parser, order="hot", neighbors="in")

@@ -358,8 +358,8 @@ class Dataset(ClosedAtExit):
 
     @property
     def classes(self) -> dict[str, list[str]]:
-        """The names of classes, by attribute of the nodes: ``classes["y"][2]`` is that of 2."""
-        return self._only_nodes().classes
+        """The names of classes, by attribute of nodes or edges, as in ``classes["y"][2]``."""
+        return {**self._only_nodes().classes, **self._only_edges().classes}
 
     @property
     def edge_attributes(self) -> dict[str, FeatureStore]:
@@ -686,6 +686,7 @@ def _edge_store(
         attributes,
         splits=EdgeSplits(files.open_all(SplitRows, table.splits)),
         sampled_by=SampledBy(weight, time, table.time_level),
+        classes=table.classes,
     )
 
 

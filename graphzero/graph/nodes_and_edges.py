@@ -272,6 +272,8 @@ class EdgeStore(_AttributeFiles):
         Positions in the edge list.
     sampled_by : SampledBy
         The attributes that drive sampling.
+    classes : dict of str to list of str
+        Of attributes that were texts: the name of each class.
     """
 
     LOOKUP_BYTES = 8 * 8
@@ -286,12 +288,14 @@ class EdgeStore(_AttributeFiles):
         *,
         splits: EdgeSplits | None = None,
         sampled_by: SampledBy | None = None,
+        classes: Mapping[str, list[str]] | None = None,
     ) -> None:
         _require_rows(attributes, graph.num_edges, "stored edges")
         size = f"edge_index=[2, {graph.num_edges}]"
         super().__init__(size, attributes, splits or EdgeSplits({}))
         self.edge_type = edge_type
         self.graph = graph
+        self.classes = dict(classes or {})
         self.sampled_by = sampled_by or SampledBy(EDGE_WEIGHT, EDGE_TIME)
         self.num_edges = graph.num_edges
         self.source, self.target = ends

@@ -24,6 +24,7 @@ from graphzero.ingest.insertion import (
 )
 from graphzero.ingest.merge import Merging, prepare_edges
 from graphzero.ingest.options import BuildOptions
+from graphzero.ingest.row_files import fill_of
 from graphzero.ingest.rows import NodeReading, Rows
 from graphzero.ingest.sort import Array
 from graphzero.ingest.sources.columns import checked_count
@@ -49,7 +50,7 @@ class NewNodes:
     """The nodes of one type: how many are stored, how many there will be, and new rows."""
 
     num_stored: int
-    count: int | None  # None until edges say it
+    count: int | None  # None until edges, and tables of some of them, say it
     rows: dict[str, Rows] = field(default_factory=dict)
 
     @property
@@ -202,7 +203,7 @@ class Additions:
                 self.edges[edge_type] = self._read_edges(edge_type, graph)
         for name, new in self.nodes.items():
             if new.count is None:
-                new.count = self._count_by_edges(name, new.num_stored)
+                new.count = self._count_by_ids(name, new)
 
     # Nodes
 
@@ -218,6 +219,7 @@ class Additions:
             return NewNodes(table.num_nodes, table.num_nodes if table.attributes else None)
         _require_equal(values, table.attributes)
         rows, counts = {}, set() if count is None else {checked_count(count)}
+        named: set[int] = set()  # nodes up to the last that a table of some has
         for attribute, value in values.items():
             path = table.attributes[attribute].resolve(self.writer.folder)
             stored = dataset_files.open_stored_array(path, table.num_nodes)
@@ -229,31 +231,37 @@ class Additions:
             if is_mapped:
                 graph_input.require_ids(attribute, opened)
             _follow_classes(attribute, opened, (table.classes or {}).get(attribute))
-            rows[attribute] = _as_stored(opened, stored)
+            opened = rows[attribute] = _as_stored(opened, stored)
             if not is_mapped:
-                counts.add(opened.count() - (0 if opened.in_order else table.num_nodes))
+                may_lack = not opened.in_order and fill_of(attribute, opened) is not None
+                num_new = opened.count() - (0 if opened.in_order else table.num_nodes)
+                (named if may_lack else counts).add(num_new)
         if is_mapped:
             return NewNodes(table.num_nodes, None, rows)
-        if len(counts) > 1:
-            raise ValueError(f"attributes have different numbers of new nodes: {sorted(counts)}")
-        (count,) = counts
-        if count <= 0:
+        num_new = max(counts or named)
+        if len(counts) > 1 or max(named, default=0) > num_new:
+            numbers = sorted(counts | named)
+            raise ValueError(f"attributes have different numbers of new nodes: {numbers}")
+        if num_new <= 0:
             raise ValueError(
                 f"nodes= has no new nodes: {table.num_nodes} are stored, so that the first new one "
                 f"has this id"
             )
-        return NewNodes(table.num_nodes, table.num_nodes + count, rows)
+        return NewNodes(table.num_nodes, table.num_nodes + num_new if counts else None, rows)
 
-    def _count_by_edges(self, name: str, num_stored: int) -> int:
-        """How many nodes of a type there are, if new edges say so."""
-        count = num_references = num_stored
-        for edge_type, new in self.edges.items():
-            for end, largest in zip(edge_type[::2], new.edges.max_ids, strict=True):
+    def _count_by_ids(self, name: str, new: NewNodes) -> int:
+        """How many nodes of a type there are, if new edges and tables of some of them say so."""
+        num_stored = new.num_stored
+        count = max([num_stored, *(rows.count() for rows in new.rows.values())])
+        num_references = num_stored + sum(rows.num_ids for rows in new.rows.values())
+        for edge_type, added in self.edges.items():
+            for end, largest in zip(edge_type[::2], added.edges.max_ids, strict=True):
                 if end == name:
-                    count, num_references = max(count, largest + 1), num_references + len(new.edges)
+                    count = max(count, largest + 1)
+                    num_references += len(added.edges)
         if graph_input.are_sparse(count, num_references):
             raise ValueError(
-                f"Node ids are too sparse: {count - 1:,} is the largest one in the new edges, and "
+                f"Node ids are too sparse: {count - 1:,} is the largest new one, and "
                 f"{num_stored:,} nodes are stored; nodes={{'num_nodes': {count - num_stored}}} "
                 f"says that there are so many new nodes"
             )
@@ -292,6 +300,7 @@ class Additions:
         attributes: dict[str, Rows] = {}
         for name, rows in source.attributes.items():
             path = table.attributes[name].resolve(self.writer.folder)
+            _follow_classes(name, rows, (table.classes or {}).get(name))
             attributes[name] = _as_stored(rows, dataset_files.open_stored_array(path, header.width))
         _require_alike(source, sampled_by)
         return replace(source, attributes=attributes)

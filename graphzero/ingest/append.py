@@ -18,7 +18,7 @@ from graphzero.ingest.edges import ReadColumn
 from graphzero.ingest.graph_input import naming
 from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.options import Progress, WriteOptions, by_type
-from graphzero.ingest.row_files import write_blocks
+from graphzero.ingest.row_files import check_missing, fill_of, write_blocks
 from graphzero.ingest.rows import Rows, classes_of, count_classes
 from graphzero.ingest.sort import Array
 from graphzero.ingest.writer import DatasetWriter, changing_dataset, read_node_times
@@ -129,7 +129,8 @@ class _Append:
         entries = insertion.EntryChanges(np.full(added, table.num_nodes))
         attributes: dict[str, FileEntry] = {}
         for attribute, entry in table.attributes.items():
-            rows = self._spooled(new[attribute], added, table.num_nodes)
+            fill = fill_of(attribute, new[attribute])
+            rows = self._spooled(new[attribute], added, table.num_nodes, fill)
             path = layout.node_rows(name, attribute)
             attributes[attribute] = self._rows(path, entry, rows, entries, order)
         num_classes = table.num_classes
@@ -156,16 +157,20 @@ class _Append:
             num_ordered_nodes=self._ordered(table.num_ordered_nodes, table.num_nodes),
         )
 
-    def _spooled(self, rows: Rows, count: int, first: int) -> Array:
-        """New rows as an array; `first` is the id of the first new node."""
+    def _spooled(self, rows: Rows, count: int, first: int, fill: int | None = None) -> Array:
+        """New rows as an array; `first` is the id of the first new node, `fill` as of a build."""
         memory = self.writer.options.rows_memory // 4
         array = sort.temp_array(self.writer.folder, count * rows.width, rows.dtype, memory)
         array = array.reshape(count, rows.width)
+        if fill:
+            array[:] = fill
         seen, row = np.zeros(count, np.bool_), 0
         for ids, chunk in rows.chunks(max(1, memory // (8 + rows.width * rows.dtype.itemsize))):
             at = ids if rows.in_order else ids.astype(np.int64) - first
             wrong = (at < 0) | (at >= count)
             wrong[~wrong] |= seen[at[~wrong]]
+            if not rows.in_order:
+                wrong[np.delete(np.arange(len(at)), np.unique(at, return_index=True)[1])] = True
             if wrong.any():
                 bad = int(wrong.argmax())
                 place = f"{rows.name}, {rows.table.locate(row + bad)}"
@@ -173,10 +178,11 @@ class _Append:
                 raise ValueError(f"{place}: node {node} is not new, or has a row already")
             array[at], seen[at] = chunk, True
             row += len(ids)
-        if row != count or not seen.all():
+        if rows.in_order and row != count:
             raise ValueError(
                 f"{rows.name} has {row} rows for {count} new nodes or edges: each needs one"
             )
+        check_missing(rows, seen, fill, first)
         return array
 
     def _rows(
@@ -219,6 +225,7 @@ class _Append:
         if ordered is not None:
             ordered -= int(np.searchsorted(removed, ordered))
         attributes, splits = {}, dict(table.splits)
+        classes = {**(table.classes or {}), **classes_of(new.attributes if new else {})}
         for attribute, entry in table.attributes.items():
             rows: insertion.NewRows = insertion.NO_POSITIONS
             if new is not None:
@@ -242,6 +249,7 @@ class _Append:
             num_input_edges=header.num_input_edges,
             num_ordered_edges=ordered,
             changes=self._changes(edge_type, table.changes, entries),
+            classes=classes or None,
         )
 
     def _changes(

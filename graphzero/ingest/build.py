@@ -158,13 +158,14 @@ def _write_new(writer: DatasetWriter, graph: GraphInput, wanted: BuildOptions) -
             time=typed.sampled_by.time or (EDGE_TIME if default else None),
             time_level=typed.sampled_by.time_level,
             changes=read[edge_type].changes or None,
+            classes=classes_of(typed.attributes) or None,
         )
     manifest = Manifest(
         nodes={name: replace(table, id_map=id_maps.get(name)) for name, table in nodes.items()},
         edges=edges,
-        neighbors=writer.options.neighbors if wanted.directed else "both",
+        neighbors=writer.options.neighbors if wanted.is_directed else "both",
         order=writer.options.order,
-        directed=wanted.directed,
+        directed=wanted.is_directed,
         extras=_write_extras(writer, wanted.extras),
     )
     num_loops = {edge_type: edges.num_loops for edge_type, edges in lists.items()}
@@ -176,7 +177,7 @@ def _write_new(writer: DatasetWriter, graph: GraphInput, wanted: BuildOptions) -
         edge_rows={edge_type: prepared.attributes for edge_type, prepared in read.items()},
     ).write()
     notes = writer.options.notes
-    Closing(writer.folder, manifest, num_loops, notes, wanted.asks_direction).describe()
+    Closing(writer.folder, manifest, num_loops, notes, wanted.directed is None).describe()
     return manifest
 
 
@@ -200,7 +201,7 @@ def write_dataset(path: str | os.PathLike[str], wanted: BuildOptions) -> BuildNo
             wanted.presample.check_types(list(graph.edges) if graph.layout.is_typed else None)
         for edge_type, typed in graph.edges.items():
             summary = typed.edges.source.summary
-            options.notes.begin(edge_type, summary, options.neighbors, wanted.directed)
+            options.notes.begin(edge_type, summary, options.neighbors, wanted.is_directed)
         folder.mkdir(parents=True, exist_ok=True)
         with writing_dataset(folder, options, inputs, graph.layout) as writer:
             writer.commit(_write_new(writer, graph, wanted))

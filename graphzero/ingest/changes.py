@@ -6,7 +6,7 @@ Each is one new file in the stored order; all of them are one commit of the mani
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -145,6 +145,19 @@ def _without(
     return kept
 
 
+def _classes_of(table: NodeTable | EdgeTable, kept: Collection[str]) -> dict[str, list[str]]:
+    """The names of classes of the attributes that stay."""
+    return {name: names for name, names in (table.classes or {}).items() if name in kept}
+
+
+def _set_classes(classes: dict[str, list[str]], name: str, rows: Rows) -> None:
+    """Has the classes of new rows of an attribute stand behind its earlier ones."""
+    earlier = classes.pop(name, [])
+    if rows.classes is not None:
+        rows.classes.follow(earlier)
+        classes[name] = rows.classes.names
+
+
 @dataclass(frozen=True)
 class _Change:
     """One change of a dataset."""
@@ -208,16 +221,13 @@ class _Change:
         attributes = _without(table.attributes, changes.drop_attributes, "attribute")
         splits = _without(table.splits, changes.drop_splits, "split")
         num_classes = table.num_classes if "y" in attributes else None
-        classes = {k: v for k, v in (table.classes or {}).items() if k in attributes}
+        classes = _classes_of(table, attributes)
         ids = dataset_files.stored_ids(writer.folder, table)
         order = dataset_files.stored_orders(writer.folder, self.earlier)[key]
         for name, value in changes.attributes.items():
             self._check_name(name, "node")
             rows = self._open_nodes(name, value, order, ids, has_labels="y" in attributes)
-            earlier = classes.pop(name, [])
-            if rows.classes is not None:
-                rows.classes.follow(earlier)
-                classes[name] = rows.classes.names
+            _set_classes(classes, name, rows)
             if name == "y":
                 num_classes = count_classes(rows)
             has_rank = order.node_rank is not None
@@ -265,12 +275,13 @@ class _Change:
         table, writer, changes = self.earlier.edges[key], self.writer, self.changes
         attributes = _without(table.attributes, changes.drop_attributes, "attribute")
         splits = _without(table.splits, changes.drop_splits, "split")
-        graph = table.graph.resolve(writer.folder)
+        classes, graph = _classes_of(table, attributes), table.graph.resolve(writer.folder)
         if changes.attributes or changes.splits:
             dataset_files.require_positions(writer.folder, table)
         for name, value in changes.attributes.items():
             self._check_name(name, "edge")
             rows = open_attribute(value, name, changes.dtype, of="edge")
+            _set_classes(classes, name, rows)
             self._require_space(rows, rows_layout(rows, read_header(graph).width))
             attributes[name] = writer.edge_rows(writer.layout.edge_rows(key, name), rows, graph)
         if changes.splits:
@@ -278,4 +289,4 @@ class _Change:
                 graph_input.check_split_name(name)
             remap = dropped_edges(writer.folder, table, writer.options.column_memory).remap
             splits |= writer.splits(key, changes.splits, table.num_input_edges, remap)
-        return replace(table, attributes=attributes, splits=splits)
+        return replace(table, attributes=attributes, splits=splits, classes=classes or None)

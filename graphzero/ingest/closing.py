@@ -15,7 +15,7 @@ from graphzero.ingest.lists import LOOKED_UP, MOST_COUNTED, ends_of
 from graphzero.ingest.options import BuildNotes, Reversed
 from graphzero.ingest.sort import Array, temp_array
 from graphzero.store.format import Header, dtype_name, read_header
-from graphzero.store.manifest import EdgeType, FileEntry, Manifest
+from graphzero.store.manifest import EdgeTable, EdgeType, FileEntry, Manifest, NodeTable
 from graphzero.units import available_processors
 
 _CHUNK = 1 << 20
@@ -28,7 +28,8 @@ _MEMORY = 1 << 26
 class Closing:
     """The end of a build, whose files are written.
 
-    `asks_direction` is whether a list in which no edge has its reverse is told.
+    `asks_direction` is whether a list in which no edge has its reverse is told: the user has not
+    said whether edges have a direction.
     """
 
     folder: Path
@@ -57,22 +58,23 @@ class Closing:
                     f"{isolated:,} of {table.num_nodes:,} nodes{of_type} have no edge: look "
                     f"whether features, labels and edges are of the same graph, and ids begin at 0"
                 )
-            yield from self._attributes(name, table.attributes)
+            yield from self._attributes(name, table)
             for split, file in table.splits.items():
                 yield self._label(name, split), self._split(name, split, file)
 
     def _label(self, of: str, name: str) -> str:
         return f"{of}.{name}" if of else name
 
-    def _attributes(self, of: str, files: Mapping[str, FileEntry]) -> Iterator[tuple[str, str]]:
-        for attribute, file in files.items():
+    def _attributes(self, of: str, table: NodeTable | EdgeTable) -> Iterator[tuple[str, str]]:
+        for attribute, file in table.attributes.items():
             rows = open_stored_array(file.resolve(self.folder), self._header(file).num_nodes)
             shape = f" {list(rows.row_shape)}" if rows.row_shape else ""
             text = f"{dtype_name(rows.dtype)}{shape}"
-            nodes = self.manifest.nodes.get(of)
-            count = nodes.num_classes if nodes and attribute == "y" else None
-            if nodes and nodes.classes and attribute in nodes.classes:
-                count = len(nodes.classes[attribute])
+            count = None
+            if attribute == "y" and isinstance(table, NodeTable):
+                count = table.num_classes
+            if table.classes and attribute in table.classes:
+                count = len(table.classes[attribute])
             text += f", {count:,} classes" if count is not None else ""
             yield self._label(of, attribute), text
 
@@ -139,7 +141,7 @@ class Closing:
             for section, attribute in (("weights", table.weight), ("times", table.time)):
                 if header.find(section) and not (section == "times" and table.time_level == "node"):
                     yield self._label(name, f"{attribute}"), f"{section}, used by sampling"
-            yield from self._attributes(name, table.attributes)
+            yield from self._attributes(name, table)
             for split, file in table.splits.items():
                 yield self._label(name, split), f"{self._header(file).num_nodes:,} edges"
 
@@ -158,7 +160,7 @@ class Closing:
             self.notes.advice.append(
                 f"{what} its reverse in the list, so that messages go one way only: if edges "
                 "have no direction, and each is there once, directed=False (--undirected) stores "
-                "both ways"
+                "both ways; directed=True (--directed) says that they have one"
             )
         return [f"{about}{100 * share:.3g} % with their reverse"]
 

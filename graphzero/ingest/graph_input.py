@@ -466,10 +466,8 @@ def _sampling_attributes(
     of_nodes = [] if times is None else [name for name in wanted if name in node_rows]
     of_edges = [name for name in wanted if name in rows]
     time = _only_name([*of_edges, *of_nodes], edges.has_times, "timestamp", "time_attrs")
-    if weight is not None:
-        _check_numbers(rows[weight], weight, "weight_attrs", "numbers")
-    if time is not None:
-        _check_numbers((node_rows if of_nodes else rows)[time], time, "time_attrs", "integers")
+    if of_nodes and time is not None:
+        _check_numbers(node_rows[time], time, "time_attrs", "integers")
     return SampledBy(
         EDGE_WEIGHT if edges.has_weights else weight,
         EDGE_TIME if edges.has_times else time,
@@ -492,11 +490,14 @@ def _only_name(names: list[str], has_column: bool, option: str, attrs: str) -> s
 def _check_numbers(rows: Rows, name: str, option: str, what: str) -> None:
     """Refuses attributes that cannot drive sampling: other shapes than vectors, other dtypes."""
     # bfloat16 has a kind of its own.
-    if not rows.vector or (what == "integers" and rows.dtype.kind not in "iub"):
+    is_wrong = not rows.vector or (what == "integers" and rows.dtype.kind not in "iub")
+    if is_wrong or rows.classes is not None:
+        found = "texts"
+        if rows.classes is None:
+            found = f"rows of shape {rows.row_shape} and dtype {dtype_name(rows.dtype)}"
         raise ValueError(
-            f"attribute {name!r} has rows of shape {rows.row_shape} and dtype "
-            f"{dtype_name(rows.dtype)}, but neighbours are sampled by vectors of {what}: convert "
-            f"it, or leave it out of {option}, {option}=[] if need be, to store it as it is"
+            f"attribute {name!r} has {found}, but neighbours are sampled by vectors of {what}: "
+            f"convert it, or leave it out of {option}, {option}=[] if need be, to store it as it is"
         )
 
 
@@ -511,11 +512,15 @@ def edges_of_type(
     rows, splits = edges.attributes, splits or {}
     weight = sampled_by.weight if sampled_by.weight in rows else None
     time = sampled_by.time if sampled_by.time in rows and sampled_by.time_level == "edge" else None
+    if weight is not None:
+        _check_numbers(rows[weight], weight, "weight_attrs", "numbers")
+    if time is not None:
+        _check_numbers(rows[time], time, "time_attrs", "integers")
     others = {name: values for name, values in rows.items() if name not in (weight, time)}
     edge_input = EdgeInput(
         edges,
-        directed=options.directed,
-        incoming=options.directed and options.neighbors != "out",
+        directed=options.is_directed,
+        incoming=options.is_directed and options.neighbors != "out",
         # Other attributes and splits are found by the positions of edges.
         with_edge_ids=options.edge_ids or bool(others or splits),
         weight=None if weight is None else (weight, rows[weight]),

@@ -20,7 +20,7 @@ from graphzero.errors import warn_user
 from graphzero.ingest import sort
 from graphzero.ingest.edges import EdgeColumn, EdgeList
 from graphzero.ingest.options import WriteOptions, by_type
-from graphzero.ingest.rows import MergedRows, Rows, as_numbers, round_to, span_of
+from graphzero.ingest.rows import MergedRows, Rows, as_numbers, classes_of, round_to, span_of
 from graphzero.ingest.sort import Array
 from graphzero.store.format import dtype_name
 from graphzero.store.manifest import EDGES, EdgeChanges, EdgeType, SampledBy
@@ -57,6 +57,8 @@ class Merging:
     sampled_by : SampledBy
     locate : callable
         From the position of an edge to its place in the input, in words.
+    classes : dict of str to list of str
+        The names of classes, by attribute.
     """
 
     coalesce: bool = False
@@ -67,6 +69,7 @@ class Merging:
     aggregations: dict[str, str] = field(default_factory=dict)
     sampled_by: SampledBy = field(default_factory=SampledBy)
     locate: Callable[[int], str] = str
+    classes: Mapping[str, list[str]] = field(default_factory=dict)
 
     def of_attributes(
         self, attributes: Mapping[str, Rows], sampled_by: SampledBy, locate: Callable[[int], str]
@@ -76,8 +79,9 @@ class Merging:
         Raises
         ------
         ValueError
-            For the mean of integers, and for sums of booleans.
+            For the mean of integers, and for sums of booleans; for both of texts.
         """
+        classes = classes_of(attributes)
         dtypes = {name: np.dtype(rows.dtype) for name, rows in attributes.items()}
         time = sampled_by.time if sampled_by.time_level == "edge" else None
         if sampled_by.weight is not None:
@@ -89,22 +93,29 @@ class Merging:
             chosen = self.by_name.get(name)
             if chosen is None and not (name == time and self.default in ("sum", "mean")):
                 chosen = self.default
-            if dtype.kind in {"sum": "b", "mean": "biu"}.get(chosen or "", ""):
+            kind = "b" if name in classes else dtype.kind
+            if kind in {"sum": "b", "mean": "biu"}.get(chosen or "", ""):
+                what = "texts" if name in classes else dtype_name(dtype)
                 raise ValueError(
-                    f"coalesce={chosen!r} is not for {dtype_name(dtype)}: convert {name!r}, or "
+                    f"coalesce={chosen!r} is not for {what}: convert {name!r}, or "
                     f"choose another aggregation of it, such as coalesce={{{name!r}: 'max'}}"
                 )
             aggregations[name] = chosen or "equal"
-        return replace(self, aggregations=aggregations, sampled_by=sampled_by, locate=locate)
+        return replace(
+            self, aggregations=aggregations, sampled_by=sampled_by, locate=locate, classes=classes
+        )
 
-    def conflict(self, name: str, positions: tuple[int, int], values: str) -> ValueError:
+    def conflict(self, name: str, positions: tuple[int, int], values: list[Any]) -> ValueError:
         """The error for two edges that become one, and of which an attribute differs."""
+        if name in self.classes:
+            values = [self.classes[name][value] for value in values]
+        shown = " and ".join(map(str, values))
         places = [f"{self.locate(at)} (edge {at})" for at in positions]
         other = "coalesce=False keeps parallel edges"
         if not self.coalesce:
             other = f"directed=True keeps both directions, each with its own {name!r}"
         return ValueError(
-            f"{' and '.join(places)} become one edge, and their {name!r} differs: {values}. "
+            f"{' and '.join(places)} become one edge, and their {name!r} differs: {shown}. "
             f"coalesce={{{name!r}: 'first'}} (or another of {_WAYS}) merges them; {other}"
         )
 
@@ -394,7 +405,7 @@ class _Aggregate:
         if different.any():
             at, column = np.argwhere(different)[0].tolist()
             positions = int(self._first[group[at]]), int(position[at])
-            values = f"{kept[at, column]} and {rows[at, column]}"
+            values = [kept[at, column], rows[at, column]]
             raise self._merging.conflict(self._name, positions, values)
 
     def result(self, begin: int, end: int) -> Array:

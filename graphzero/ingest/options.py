@@ -340,8 +340,7 @@ class BuildOptions:
     time_attrs: str | Iterable[str] | None = None
     num_nodes: int | None = None
     ids: str | None = "dense"
-    directed: bool = True
-    asks_direction: bool = False  # whether a list without any reverse is to be told
+    directed: bool | None = None
     neighbors: Neighbors = "in"
     order: str = "hot"
     presample: Presampler | None = None
@@ -375,6 +374,11 @@ class BuildOptions:
             header=self.header,
             delimiter=self.delimiter,
         )
+
+    @property
+    def is_directed(self) -> bool:
+        """Whether edges are stored as the list has them: unless the user says otherwise."""
+        return self.directed is not False
 
     @property
     def maps_ids(self) -> bool:
@@ -412,7 +416,7 @@ class BuildOptions:
 
     def check_typed(self) -> None:
         """Raises a ValueError for an option that a graph with types cannot have."""
-        if not self.directed or self.neighbors not in ("in", "out"):
+        if not self.is_directed or self.neighbors not in ("in", "out"):
             raise ValueError(
                 f"directed={self.directed} and neighbors={self.neighbors!r} are not for typed "
                 f"graphs, which have directed=True and neighbors='in' or 'out'. Add the reverse "

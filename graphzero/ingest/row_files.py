@@ -7,7 +7,6 @@ or go through a temporary file with a region for each block of the stored order.
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphzero.errors import FormatError
+from graphzero.errors import FormatError, warn_user
 from graphzero.ingest.dataset_files import StoredGraph, open_stored_graph
 from graphzero.ingest.lists import NodeOrder
 from graphzero.ingest.options import Advance, AttributeOf, Progress, WriteOptions
@@ -221,7 +220,7 @@ class _Seen:
     def __init__(self, folder: Path, rows: Rows, num_nodes: int, memory: int) -> None:
         self._rows = rows
         self._num_nodes = num_nodes
-        self._seen = temp_array(folder, num_nodes, np.bool_, memory // 16)
+        self.nodes = temp_array(folder, num_nodes, np.bool_, memory // 16)
         self._row = 0
 
     def add(self, ids: Array) -> None:
@@ -234,28 +233,36 @@ class _Seen:
                 f"{self._num_nodes} nodes"
             )
         by_id = np.argsort(ids, kind="stable")
-        repeated = self._seen[ids]
+        repeated = self.nodes[ids]
         repeated[by_id[1:]] |= ids[by_id[1:]] == ids[by_id[:-1]]
         if repeated.any():
             bad = int(np.flatnonzero(repeated)[0])
             node = self._rows.user_id(int(ids[bad]))
             raise ValueError(f"{self._place(bad)}: node id {node} has a row already")
-        self._seen[ids] = True
+        self.nodes[ids] = True
         self._row += len(ids)
 
     def _place(self, row: int) -> str:
         return f"{self._rows.name}, {self._rows.table.locate(self._row + row)}"
 
-    def check_missing(self, fill: int | None) -> None:
-        """Warns of nodes without a row, or raises a ValueError."""
-        count = self._num_nodes - int(np.count_nonzero(self._seen))
-        if not count:
-            return
-        what = f"{self._rows.name} has no row for {count} of {self._num_nodes} nodes"
-        if fill is None:
-            first = self._rows.user_id(int(np.argmin(self._seen)))
-            raise ValueError(f"{what}, the first is node {first}")
-        warnings.warn(f"{what}: they get {fill or 'zeros'}", UserWarning, stacklevel=2)
+
+def check_missing(rows: Rows, seen: Array, fill: int | None, num_stored: int = 0) -> None:
+    """Warns of nodes without a row, or raises a ValueError; `seen` is of those that are not stored.
+
+    `fill` is what they get; None: they must not be.
+    """
+    count = len(seen) - int(np.count_nonzero(seen))
+    if not count:
+        return
+    nodes = "new nodes" if num_stored else "nodes"
+    what = f"{rows.name} has no row for {count} of {len(seen)} {nodes}"
+    if fill is None:
+        first = rows.user_id(num_stored + int(np.argmin(seen)))
+        raise ValueError(
+            f"{what}, the first is node {first}. Give each a row; only labels of signed integers "
+            f"may lack some, which get -1 (gz.set_attribute(..., dtype='int64') stores them so)"
+        )
+    warn_user(f"{what}: they get {fill or 'zeros'}")
 
 
 def write_rows(
@@ -302,7 +309,7 @@ def write_rows(
                     seen.add(ids)
                 placement.add(order.to_stored(ids), part)
         if seen is not None:
-            seen.check_missing(fill)
+            check_missing(rows, seen.nodes, fill)
         return placement.blocks()
 
     return write_blocks(path, rows, blocks, order, options.progress)

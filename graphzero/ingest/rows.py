@@ -383,13 +383,13 @@ def open_attribute(
         allowed = FOR_NODES if of == "node" else FOR_VALUES
         source.check_options(allowed, label, is_table=with_columns)
         if not with_columns:
-            may_be_texts = of == "node" and name != "x" and dtype is None
-            array = _array_of_texts(source.value) if may_be_texts else None
+            may_be_texts = name != "x" and dtype is None
+            array = _array_of_texts(source.value, label) if may_be_texts else None
             if array is None:
                 rows.append(_open_arrays(source.value, label, known_names(name, of), dtype))
             else:
                 texts = ArrayTable(label, [array], of="row")
-                rows.append(rows_of_table(texts, ValueColumns((0,), is_vector=True), name, of=of))
+                rows.append(rows_of_table(texts, ValueColumns((0,), is_vector=True), name))
         elif of == "edge":
             table = open_table(source, of="edge")
             rows.append(rows_of_table(table, _columns_of(table, source, of), name, dtype))
@@ -398,19 +398,24 @@ def open_attribute(
     return _joined_rows(label, rows, name, dtype) if several else rows[0]
 
 
-def _array_of_texts(value: Any) -> Array | None:
+def _array_of_texts(value: Any, label: str) -> Array | None:
     """A vector of texts or of NumPy's dates, as objects, if it is one."""
-    is_files = isinstance(value, list) and all(map(is_array_file, value))
-    if not isinstance(value, list | np.ndarray) or is_files or not len(value):
+    is_list = isinstance(value, list) and len(value) > 0 and not all(map(is_array_file, value))
+    if is_list and isinstance(value[0], str):
+        value = np.array(value, object)  # else NumPy makes texts of numbers among them
+    elif is_list and isinstance(value[0], np.datetime64):
+        value = np.array(value)
+    if not isinstance(value, np.ndarray) or value.ndim != 1 or not len(value):
         return None
-    array = np.asarray(value)
-    if array.ndim != 1 or not (array.dtype.kind in "UTM" or isinstance(array[0], str)):
+    if value.dtype.kind == "M":
+        value = np.datetime_as_string(value)
+    if value.dtype.kind not in "UT" and not isinstance(value[0], str):
         return None
-    return (
-        np.datetime_as_string(array).astype(object)
-        if array.dtype.kind == "M"
-        else array.astype(object)
-    )
+    texts: Array = value.astype(object)
+    for at, cell in enumerate(value if value.dtype == object else ()):
+        if not isinstance(cell, str):
+            raise ValueError(f"{label}, row {at}: {cell!r} is no text as the first one is")
+    return texts
 
 
 def _open_node_table(source: Source, name: str, dtype: DType | None, reading: NodeReading) -> Rows:
@@ -427,17 +432,18 @@ def _open_node_table(source: Source, name: str, dtype: DType | None, reading: No
     columns = _columns_of(table, source, "node")
     if reading.has_labels and source.columns is None:
         _refuse_names_of_labels(table, columns.values)
-    return rows_of_table(table, columns, name, dtype, reading.ids, of="node")
+    return rows_of_table(table, columns, name, dtype, reading.ids)
 
 
 def _joined_rows(label: str, parts: Sequence[Rows], name: str, dtype: DType | None) -> Rows:
     """The rows of several sources, one after the other."""
     first = parts[0]
     for part in parts:
-        if (part.in_order, part.row_shape) != (first.in_order, first.row_shape):
+        kinds = [(rows.in_order, rows.row_shape, rows.classes is None) for rows in (first, part)]
+        if kinds[0] != kinds[1]:
             raise ValueError(
                 f"{label}: {first.name} and {part.name} have rows of different shapes, or not "
-                f"both have node ids"
+                f"both have node ids, or texts"
             )
     table = JoinedTable(label, [_part_of(part) for part in parts])
     begin = 0 if first.key is None else 1
@@ -451,7 +457,8 @@ def _part_of(rows: Rows) -> Part:
     """The columns of some rows, the ids first, wherever their table has them."""
     columns = rows.columns
     indices = [column.index for column in columns]
-    return Part(rows.table, indices, parsed_as=[column.dtype for column in columns])
+    kinds = [column.dtype if column.codes is None else np.dtype(object) for column in columns]
+    return Part(rows.table, indices, parsed_as=kinds)
 
 
 def open_split(value: Any, split: str, name: str, held: str) -> Rows:
@@ -655,19 +662,17 @@ def rows_of_table(
     name: str,
     dtype: DType | None = None,
     ids: NodeLookup | None = None,
-    *,
-    of: AttributeOf = "edge",
 ) -> Rows:
     """The values of some columns: text is parsed, other values are those of their own dtype.
 
-    Without a dtype, the first record of text decides between two of 64 bits, dates as seconds, and,
-    of nodes, texts as classes. `ids` take the ids of nodes to nodes, where they are mapped.
+    Without a dtype, the first record of text decides between two of 64 bits, dates as seconds, and
+    texts as classes. `ids` take the ids of nodes to nodes, where they are mapped.
     """
     stored = table.dtypes
     if len(columns.values) == 1 and name not in ("x", "node id") and dtype is None:
         label = "label" if name == "y" else name
         column = Column(columns.values[0], label, np.dtype(np.int64))
-        codes = codes_of(table, column, texts=of == "node")
+        codes = codes_of(table, column, texts=True)
         if codes is not None:
             key = None if columns.key is None else id_column(columns.key, "node id", ids)
             return Rows(table, [replace(column, codes=codes)], key=key, vector=True)

@@ -236,6 +236,8 @@ class EdgeTable:
     num_ordered_edges : int or None
         Those of the edge list that were there when the nodes were ordered; None if no edge has
         joined or left since.
+    classes : dict of str to list of str, or None
+        As of nodes.
     """
 
     num_edges: int
@@ -248,6 +250,7 @@ class EdgeTable:
     time_level: TimeLevel = "edge"
     changes: EdgeChanges | None = None
     num_ordered_edges: int | None = None
+    classes: dict[str, list[str]] | None = None
 
 
 @dataclass(frozen=True)
@@ -403,9 +406,8 @@ class Layout:
             content["edge_types"] = [{"type": key, **table} for key, table in edges.items()]
             return content
         facts |= nodes[NODES]
-        facts["edge_splits"], facts["edge_attributes"] = (
-            edges[EDGES].pop(name) for name in ("splits", "attributes")
-        )
+        for name in edges[EDGES].keys() & {"attributes", "splits", "classes"}:
+            facts[f"edge_{name}"] = edges[EDGES].pop(name)
         facts |= edges[EDGES]
         facts["features"], facts["labels"] = (facts["attributes"].pop(n, None) for n in ("x", "y"))
         content |= {name: facts[name] for name in _UNTYPED_NAMES.split()}
@@ -423,7 +425,7 @@ _UNTYPED_NAMES = """
     time_level changes id_map
 """
 # Left out where there is nothing to say.
-_OPTIONAL = ("num_ordered_nodes", "num_ordered_edges", "classes")
+_OPTIONAL = ("num_ordered_nodes", "num_ordered_edges", "classes", "edge_classes")
 
 
 def _without_missing_checksum(fields: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -452,6 +454,7 @@ def _decode(content: dict[str, Any]) -> Manifest:
         attributes = {name: entry for name, entry in named.items() if entry is not None}
         node_tables = [{**content, "type": NODES, "attributes": attributes, "ids": None}]
         of_edges = {name: content.get(f"edge_{name}", {}) for name in ("attributes", "splits")}
+        of_edges["classes"] = content.get("edge_classes")
         edge_tables = [{**content, "type": EDGES, **of_edges}]
     if content["version"] == 1:
         content = {**content, "neighbors": None if content["directed"] else "both"}

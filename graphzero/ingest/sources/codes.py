@@ -86,7 +86,8 @@ class Dates:
 def codes_of(table: Table, column: Column, *, texts: bool) -> Classes | Dates | None:
     """What makes numbers of a column, by its first cell; texts only if they may be classes."""
     stored, first = table.dtypes, table.first_record
-    if stored is not None and stored[column.index] not in (None, np.dtype(object)):
+    kind = None if stored is None else stored[column.index]
+    if kind is not None and kind.kind != "O":
         return None
     if stored is None:
         cells = (first or ())[column.index : column.index + 1]  # none of a folder's column
@@ -95,13 +96,13 @@ def codes_of(table: Table, column: Column, *, texts: bool) -> Classes | Dates | 
     (values,) = next(table.read([column.raw()], 1), ([],))
     if not len(values):
         return None
-    kind = getattr(values, "type", pa.large_string())
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+    of_values = getattr(values, "type", pa.large_string())
+    if pa.types.is_timestamp(of_values) or pa.types.is_date(of_values):
         return Dates()
     cell = str(values[0])
     if _ISO_DATE.fullmatch(cell):
         return Dates()
-    is_text = isinstance(values, np.ndarray) or str(kind) in (
+    is_text = isinstance(values, np.ndarray) or str(of_values) in (
         "string",
         "large_string",
         "string_view",
