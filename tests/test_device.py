@@ -214,6 +214,9 @@ class Recorded:
     def mark(self):
         self._note("mark")
 
+    def read(self, tensors):
+        self.resident = [len(tensor) for tensor in tensors]
+
     def receive(self, arrival, tensors):
         self._note(f"receive {sorted(tensor.numel() for tensor in tensors)[-1]}")
 
@@ -224,11 +227,13 @@ def test_the_loop_only_receives(hot, monkeypatch, workers):
     monkeypatch.setattr(devices, "_streams_of", lambda device: streams)
     monkeypatch.setattr(devices, "HostBlock", lambda size, pinned: HostBlock(size, pinned=False))
     batches = []
-    for batch in loader_of(hot, device="cpu", num_workers=workers):
+    cache = None if workers else 0.5
+    for batch in loader_of(hot, device="cpu", num_workers=workers, device_cache=cache):
         batches.append(batch)
         assert streams.calls.count((f"receive {batch.x.numel()}", True)) > 0
     of_loop = [call for call, is_main in streams.calls if is_main]
     assert len(of_loop) == len(batches)
+    assert workers or streams.resident == [hot.num_nodes // 2]
     assert all(call.startswith("receive") for call in of_loop)
     assert [call for call, is_main in streams.calls if not is_main].count("mark") == 2 * len(
         batches
