@@ -114,6 +114,20 @@ def test_without_memory_only_what_is_wanted_is_read(lookahead):
     results.close()
 
 
+def test_the_next_are_read_while_mini_batches_are_placed():
+    phases = Phases(hold=threading.Event())
+    results = pipeline(phases, lookahead=1, places_ahead=False)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(next, results)
+        try:
+            wait_until(lambda: len(phases.groups) == 2)
+            assert phases.placed == []
+        finally:
+            phases.hold.set()
+        assert first.result().number == 0
+    results.close()
+
+
 @pytest.mark.parametrize("places_ahead", [True, False])
 @pytest.mark.parametrize("lookahead", [1, 4])
 @pytest.mark.parametrize("group", [1, 8])

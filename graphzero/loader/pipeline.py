@@ -294,7 +294,7 @@ class _Preparer(Generic[_T]):
         if limit > 0:
             wanted += self.most_ahead
         if self._read and wanted > 0:
-            self._place(wanted)
+            self._place(wanted, reads_meanwhile=limit > 0)
             return True
         if limit == 0 and (wanted <= 0 or self._reading):
             return False
@@ -339,7 +339,7 @@ class _Preparer(Generic[_T]):
         return max(threads, min(enough, _MOST_TOGETHER))
 
     def _send_to_read(self, most: int) -> None:
-        """A group to the thread that reads, once half of the one before is placed."""
+        """A group to the thread that reads, once half of the one before is, or is being, placed."""
         self._group = min(self._group, most)
         is_whole = len(self._sampled) >= self._group or self._begun == len(self._numbers)
         is_early = self._reading > 0 or 2 * len(self._read) > self._group
@@ -351,9 +351,11 @@ class _Preparer(Generic[_T]):
         self._to_read.put(group)
         self._group = min(2 * self._group, most)
 
-    def _place(self, wanted: int) -> None:
+    def _place(self, wanted: int, *, reads_meanwhile: bool) -> None:
         items = [self._read.popleft() for _ in range(min(wanted, len(self._read)))]
         self._placed += len(items)
+        if reads_meanwhile:
+            self._send_to_read(self._most)  # else the disk would rest
         if self._are_large:
             self._to_read.put(_ToPlace(items))
             return
