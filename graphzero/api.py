@@ -393,8 +393,9 @@ def append(
     path : path-like
         Folder of the dataset. Its disk needs room for a second copy of the files that change.
     edges : as in `build`, optional
-        New edges with every attribute that the stored ones have; of a typed graph, by edge type.
-        Their positions follow those of the stored edges.
+        New edges with every attribute that the stored ones have, of a table in columns of these
+        names unless ``gz.Source(..., edge_attrs=...)`` says otherwise; of a typed graph, by edge
+        type. Their positions follow those of the stored edges.
     nodes : dict, optional
         Every attribute that the stored nodes have, with rows for new nodes, whose ids follow those
         of the stored ones; "num_nodes" says how many they are if there are no attributes. Of a

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import ogb_folders as ogb
+import pandas as pd
 import pytest
 from cli_program import run
 from payment_files import write_csv
@@ -102,7 +103,7 @@ def test_an_import_may_store_weights_without_sampling_by_them(tmp_path):
         ("build d --edges loss.csv", "--weight none ignores the column, and --edge-attr stores"),
         ("build d --edges loss.csv --edge-attr weight", "with --weight-attr none it is"),
         ("build d --edges far.csv --memory-limit 1MB", "--memory-limit 1MB is too small"),
-        ("append a --edges monday.csv --src payer --dst payee", "are attributes by --edge-attr"),
+        ("append a --edges loss.csv --weight none", "are attributes by --edge-attr"),
         ("append a --node x=people.csv", "--id-column 0 says that the first column has the ids"),
         ("append a --header", "are for the table that --edges names"),
         ("append a --id-column 0", "--id-column is for the tables that --node names"),
@@ -146,3 +147,21 @@ def test_arguments_of_python_become_options(message, shown):
 def test_messages_of_python_name_its_arguments(files):
     with pytest.raises(ValueError, match=r"are meant with src= and dst=, by name"):
         gz.build("d", "monday.csv")
+
+
+@pytest.mark.parametrize("kind", ["frame", "csv", "stream"])
+def test_new_edges_have_the_columns_that_are_stored(tmp_path, kind):
+    frame = pd.DataFrame({"src": [0, 1], "dst": [1, 0], "kind": ["pays", "owes"], "rate": [1, 2]})
+    named = {"edge_attrs": ["kind", "rate"], "weight_attrs": ["rate"]}
+    gz.build(tmp_path / "d", frame, directed=True, **named).close()
+    new = frame.assign(kind="lends", note="x")
+    path = tmp_path / "new.csv"
+    new.to_csv(path, index=False)
+    edges = {"frame": new, "csv": path, "stream": iter([new])}[kind]
+    with pytest.warns(UserWarning, match="not used: .*note.*; the stored edges have no such"):
+        ds = gz.append(tmp_path / "d", edges)
+    with ds:
+        assert (ds.num_edges, ds.classes) == (4, {"kind": ["owes", "pays", "lends"]})
+        assert sorted(ds.rate.tolist()) == [1, 1, 2, 2]
+    with pytest.raises(ValueError, match="'kind' is missing"):
+        gz.append(tmp_path / "d", new.drop(columns=["kind", "note"]))

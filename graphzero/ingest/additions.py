@@ -32,6 +32,8 @@ from graphzero.ingest.writer import DatasetWriter
 from graphzero.store.format import read_header, sealed_file
 from graphzero.store.id_table import BY_ID, TEXT, IdTable, id_table_layout
 from graphzero.store.manifest import (
+    EDGE_TIME,
+    EDGE_WEIGHT,
     EdgeChanges,
     EdgeTable,
     EdgeType,
@@ -291,11 +293,16 @@ class Additions:
             drop_self_loops=changes.num_self_loops_dropped is not None,
             reverse=changes.reversed,
         )
-        columns = graph_input.open_typed_edges(edge_type, content, options, merging, self._ids)
+        time = sampled_by.time if sampled_by.time_level == "edge" else None
+        drawn_by = {sampled_by.weight, time} - {None, EDGE_WEIGHT, EDGE_TIME}
+        stored = {*table.attributes, *filter(None, drawn_by)}
+        columns = graph_input.open_typed_edges(
+            edge_type, content, options, merging, ids=self._ids, stored=stored
+        )
         graph_input.warn_of_ends(edge_type, columns, merging)
         source = graph_input.edges_of_type(columns, options, sampled_by, merging)
-        if unused := columns.summary.unused:  # as a build says it
-            warn_user(unused)
+        if unused := columns.summary.unused:
+            warn_user(f"{unused}; the stored edges have no such attributes")
         _require_equal(source.attributes, table.attributes)
         attributes: dict[str, Rows] = {}
         for name, rows in source.attributes.items():

@@ -128,8 +128,6 @@ def _find_optional(
 
 def _attribute_columns(edge_attrs: object, table: Table) -> dict[str, int]:
     """Positions of the columns that become attributes, by name of the attribute."""
-    if edge_attrs is None:
-        return {}
     if isinstance(edge_attrs, str):
         edge_attrs = [edge_attrs]
     if not isinstance(edge_attrs, Collection):
@@ -180,9 +178,9 @@ def _summary(
         example = {f"attribute_{i}": column for i, column in enumerate(columns)}
     return ReadSummary(
         tuple(clauses),
-        f"{table.name} has columns that are not used: "
-        f"{', '.join(map(table.label, unasked))}; edge_attrs={example!r} stores "
-        f"them with the edges, edge_attrs=[] says that they are not needed",
+        f"{table.name} has columns that are not used: {', '.join(map(table.label, unasked))}",
+        f"edge_attrs={example!r} stores them with the edges, edge_attrs=[] says that they are not "
+        f"needed",
     )
 
 
@@ -261,12 +259,16 @@ class EdgeInput:
 
 
 def edges_of_table(
-    table: Table, source: Source, ids: EndIds | None = None, shape: tuple[int, int] | None = None
+    table: Table,
+    source: Source,
+    ids: EndIds | None = None,
+    shape: tuple[int, int] | None = None,
+    stored: Collection[str] = (),
 ) -> EdgeColumns:
     """An edge list from the columns that a source names, or else the names in the header.
 
     `ids` take the ids of sources and of targets to nodes, where they are mapped; `shape` is that
-    of a matrix.
+    of a matrix; columns with `stored` names are attributes where the source names none.
 
     Raises
     ------
@@ -274,7 +276,10 @@ def edges_of_table(
         If a column is missing or named twice, or the names do not say what the columns are.
     """
     start, end = _find_ends(table, source.src, source.dst)
-    attributes = _attribute_columns(source.edge_attrs, table)
+    edge_attrs: object = source.edge_attrs
+    if edge_attrs is None:
+        edge_attrs = [name for name in table.names or () if name in stored]
+    attributes = _attribute_columns(edge_attrs, table)
     used = [start, end, *attributes.values()]
     unneeded: list[int] = [] if source.edge_attrs is None else list(range(table.width))
     optional: dict[str, Column] = {}
@@ -369,6 +374,7 @@ def open_edges(
     defaults: Source | None = None,
     is_edge_index: bool = False,
     ids: EndIds | None = None,
+    stored: Collection[str] = (),
 ) -> EdgeColumns:
     """An edge list from a path, an array, an iterator or a `Source`.
 
@@ -381,6 +387,8 @@ def open_edges(
         Whether an array of shape (2, 2) has the sources first, as tensors have.
     ids : pair of NodeLookup, optional
         Take ids of sources and of targets, any integers or texts, to nodes.
+    stored : collection of str
+        Columns with these names are attributes, where `edges` and `defaults` name none.
     """
     source = as_source(edges)
     with_columns = is_table(source.value)
@@ -390,14 +398,14 @@ def open_edges(
         source = source.completed_by(defaults)
     value = source.value
     if with_columns or is_chunks(value):
-        once = ids is None and not source.edge_attrs
+        once = ids is None and not source.edge_attrs and not stored
         table: Table
         if with_columns:
             rule = HeaderRule(only_texts=True, text_ids=ids is not None)
             table = open_table(source, rule, of="edge", once=once)
         else:
             table = open_chunks("edges", value, once=once, is_edge_index=is_edge_index)
-        return edges_of_table(table, source, ids)
+        return edges_of_table(table, source, ids, stored=stored)
     name = fspath(value) if isinstance(value, str | PathLike) else "edges"
     if source.edge_attrs:
         raise ValueError(

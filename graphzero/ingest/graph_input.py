@@ -148,7 +148,7 @@ def open_graph_input(options: BuildOptions) -> GraphInput:
     for edge_type, content in edge_types.items():
         with naming(edge_type):
             opened[edge_type] = open_typed_edges(
-                edge_type, content, options, wanted[edge_type], ids
+                edge_type, content, options, wanted[edge_type], ids=ids
             )
     _check_options(options, nodes)
     weights, times = _option_names(options.weight_attrs), _option_names(options.time_attrs)
@@ -324,11 +324,14 @@ def open_typed_edges(
     content: Any,
     options: BuildOptions,
     merging: Merging,
+    *,
     ids: Mapping[str, NodeIds],
+    stored: Collection[str] = (),
 ) -> EdgeColumns:
     """The edges of a type, with all of their attributes.
 
-    `ids` are those of each node type, where they are mapped; else there are none.
+    `ids` are those of each node type, where they are mapped; else there are none. Columns with
+    `stored` names are attributes without being named.
     """
     by_name = isinstance(content, Mapping) and not is_scipy(content)
     values = dict(content) if by_name else {"edge_index": content}
@@ -348,6 +351,7 @@ def open_typed_edges(
         defaults=defaults,
         is_edge_index=by_name or options.is_typed,
         ids=(ids[first], ids[second]) if ids else None,
+        stored=set(stored) - values.keys(),
     )
     rows = _open_edge_attributes(values, source.table.num_records)
     stored = [*rows, *source.attributes, *source.sampling_names]

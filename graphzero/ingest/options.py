@@ -178,11 +178,14 @@ class ReadSummary:
     clauses : tuple of str
         Which were read, and which were not.
     unused : str
-        Which of those the user has not said anything about, and the way out; "" without any.
+        Which of those the user has not said anything about; "" without any.
+    remedy : str
+        What to say about them.
     """
 
     clauses: tuple[str, ...]
     unused: str = ""
+    remedy: str = ""
 
 
 @dataclass(frozen=True)
@@ -245,7 +248,7 @@ class BuildNotes:
         self.add(edge_type, "directed" if directed else "undirected, both directions stored")
         if read.unused:
             where = "" if edge_type == EDGES else f"edge type {edge_type}: "
-            self.unused.append(where + read.unused)
+            self.unused.append(f"{where}{read.unused}; {read.remedy}")
 
     def add(self, edge_type: EdgeType, *clauses: str) -> None:
         """Adds clauses to the line of an edge list, in the order of the calls."""
