@@ -496,11 +496,11 @@ def _check_numbers(rows: Rows, name: str, option: str, what: str) -> None:
     # bfloat16 has a kind of its own.
     is_wrong = not rows.vector or (what == "integers" and rows.dtype.kind not in "iub")
     if is_wrong or rows.classes is not None:
-        found = "texts"
+        content = "texts"
         if rows.classes is None:
-            found = f"rows of shape {rows.row_shape} and dtype {dtype_name(rows.dtype)}"
+            content = f"rows of shape {rows.row_shape} and dtype {dtype_name(rows.dtype)}"
         raise ValueError(
-            f"attribute {name!r} has {found}, but neighbours are sampled by vectors of {what}: "
+            f"attribute {name!r} has {content}, but neighbours are sampled by vectors of {what}: "
             f"convert it, or leave it out of {option}, {option}=[] if need be, to store it as it is"
         )
 
