@@ -82,7 +82,7 @@ def rows_contestants(inputs: Inputs, options: argparse.Namespace) -> Iterator[Co
         paths = row_batches(inputs, order, options.fanouts, batch_size=size, count=total)
         folder = paths["nodes"].with_name("dataset")
         if not (folder / "dataset.json").exists():
-            how: dict[str, Any] = {"num_nodes": inputs.num_nodes, "order": "input"}
+            how: dict[str, Any] = {"num_nodes": inputs.num_nodes, "order": order}
             gz.build(folder, paths["edges"], paths["features"], **how).close()
         request = {"op": "rows", **{name: str(paths[name]) for name in ("seeds", "nodes")}}
         for name in NAMES:

@@ -175,8 +175,10 @@ def test_memory_goes_where_it_saves_most_pages(pages_of_rows, pages_of_topology,
 
 def test_what_was_left_before_stands_for_estimates():
     seen = plan(replace(ESTIMATE, observed=5 * GB, labels=GB // 2, available=7 * GB))
-    assert seen.resident == 5 * GB - GB // 2 - 1 * GB  # less labels and topology
+    # less labels, topology and mini-batches
+    assert seen.resident == 5 * GB - GB // 2 - 1 * GB - seen.in_flight
     assert seen.reserve == GB // 2 + 1 * GB
+    assert (seen.first_resident, plan().first_resident) == (seen.resident, plan().resident // 2)
 
 
 def test_rows_are_placed_ahead_where_there_is_room_for_another_batch():
@@ -187,9 +189,10 @@ def test_rows_are_placed_ahead_where_there_is_room_for_another_batch():
     assert not plan(alone, strategy="willneed").places_ahead
     assert not plan(replace(alone, available=2 * GB, batch=GB // 3, topology=0)).places_ahead
     # the next iteration of a loop decides as this one did
-    exactly = replace(alone, observed=alone.batch * 6, topology=0)
+    enough = plan(alone).in_flight + 4 * alone.batch
+    exactly = replace(alone, observed=enough, topology=0)
     assert plan(exactly).places_ahead
-    assert not plan(replace(exactly, observed=alone.batch * 6 - 1)).places_ahead
+    assert not plan(replace(exactly, observed=enough - 1)).places_ahead
 
 
 def in_turns(available, batch=GB // 1000):
@@ -221,6 +224,22 @@ def test_rows_of_as_many_batches_are_read_together_as_memory_is_worth_it():
     assert plan(in_turns(100 * GB)).group == 1  # nothing is read
     known = replace(in_turns(GB, batch=GB // 40), observed=GB // 2)
     assert plan(known, group=8).resident < plan(known, group=1).resident
+
+
+def test_mini_batches_that_do_not_fit_in_memory_are_not_read_together():
+    for available in range(GB // 4, 4 * GB, GB // 4):
+        chosen = plan(in_turns(available, batch=GB // 30), group=32)
+        assert chosen.group == 1 or chosen.in_flight <= 0.9 * available
+        assert chosen.group_bytes <= chosen.in_flight
+    assert plan(in_turns(8 * GB, batch=GB // 30), group=32).group == 32
+
+
+def test_the_most_resident_rows_that_leave_room_for_what_is_missing_beside_them():
+    """With none resident, groups of large mini-batches would not fit at all."""
+    rows = np.sort(np.random.default_rng(0).geometric(1e-8, 20_000).clip(max=20 * GB))
+    hot = replace(in_turns(GB, batch=GB // 20), touched_rows=rows, fetched_row=20_000)
+    assert plan(hot, group=4).group == 4
+    assert plan(hot, group=4).resident > 0.2 * GB
 
 
 REFUSED = {

@@ -21,10 +21,11 @@ import graphzero as gz
 from graphzero import _core
 from graphzero.io import prefetch
 from graphzero.io.memory import LearntMemory, MemoryWatch
+from graphzero.io.plan import IOPlan
 from graphzero.io.prefetch import STRATEGIES
 from graphzero.io.resident import kept_bytes
 from graphzero.io.row_io import PageReadAhead, RowSource, touched_rows
-from graphzero.io.session import probe_files
+from graphzero.io.session import Session, probe_files
 from graphzero.loader.preparation import Preparation
 from graphzero.store.mapped_file import ResidentPrefix
 
@@ -231,6 +232,33 @@ def test_the_next_rows_are_placed_and_those_after_them_read_while_the_loop_is_bu
         time.sleep(0.01)
     iterator.close()
     assert (done.count("read"), done.count("place")) == (3, 2)
+
+
+def test_memory_of_mini_batches_is_given_back_where_rows_could_have_it(folder):
+    idle = {}
+    for limit in (LITTLE, PLENTY):
+        _, batches = make(folder, lookahead=0, memory_limit=limit)
+        with closing(iter(batches)) as iterator:
+            dropped = [next(iterator), next(iterator)]
+            dropped.clear()
+            in_use = next(iterator)
+            idle[limit] = _core.pool_state()[1]
+            del in_use
+    assert idle[LITTLE] == 0 < idle[PLENTY]
+
+
+def test_a_group_is_as_large_as_the_memory_that_is_planned_for_it():
+    plan = IOPlan(STRATEGIES["pread"], group=8, group_bytes=80 << 20, is_larger=True)
+    how = {"feature_dtype": None, "ranks": 1, "loop": Hashable()}
+    with closing(Session((), {}, gz.Prefetch(), plan, **how)) as session:
+        assert session.most_in_group(10 << 20) == 1  # what the model takes is unknown
+        for _ in range(4):
+            session.count_batch()
+        assert session.most_in_group(10 << 20) == 8
+        assert session.most_in_group(1 << 20) == 8
+        assert session.most_in_group(20 << 20) == 4  # before the resident rows are in memory
+        assert session.most_in_group(200 << 20) == 1
+        assert session.most_in_group(1 << 60) == 0
 
 
 FAR_ROWS = np.arange(4096, 32_768, 64)  # 448 pages, past what opening the file read along

@@ -82,16 +82,16 @@ class LearntMemory:
         self._available: WeakKeyDictionary[object, int] = WeakKeyDictionary()
 
     def available_before(self, loop: object) -> int | None:
-        """Bytes for files that earlier iterations of a loop have left; None if unknown."""
+        """Bytes for files and mini-batches that earlier iterations of a loop had; or None."""
         return self._available.get(loop)
 
-    def learn(self, loop: object, watch: MemoryWatch, placed_ahead: int = 0) -> None:
+    def learn(self, loop: object, watch: MemoryWatch, in_flight: int = 0) -> None:
         """Keeps what an iteration has seen for the next one of the same loop.
 
-        What it took for a mini-batch that was placed ahead, the next one may do without.
+        That may divide it anew, together with what mini-batches took, `in_flight`.
         """
         if watch.is_settled and watch.least_available < UNKNOWN:
-            self._available[loop] = watch.available + placed_ahead
+            self._available[loop] = watch.available + in_flight
 
 
 LEARNT_MEMORY = LearntMemory()  # of this process

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from mmap import PAGESIZE
 
 import numpy as np
@@ -90,8 +91,8 @@ class Estimate:
         Likewise, the pages of topology that one mini-batch touches. None: unknown, and topology
         gets half of the memory.
     observed : int or None
-        Bytes that were available for files in earlier iterations. They replace `available` and
-        everything that would be subtracted from it.
+        Bytes that files and mini-batches had in earlier iterations, together. They replace what is
+        said to be available.
     group : int
         Mini-batches that are read together.
     uniform_topology : int
@@ -131,16 +132,15 @@ class Estimate:
         """The same, where each process reads the rows of so many mini-batches together.
 
         Half of a group may wait to be placed while the next one is read, and the one after that is
-        sampled.
+        sampled. Rows that were read for a group stay until all of it is placed.
         """
         more = self.workers * (group - 1)
         return replace(
             self,
             group=group,
             lookahead=self.lookahead + 5 * more // 2,
-            fetching=self.fetching + 3 * more // 2,
+            fetching=self.fetching + 2 * more,
             read_lists=self.read_lists * group,
-            sampling=self.sampling + (more * self.working if self.has_uniform_hops else 0),
         )
 
     @property
@@ -149,19 +149,39 @@ class Estimate:
         return 2 * self.uniform_topology > self.topology
 
     @property
+    def bytes_of_hops(self) -> int:
+        """More than `sampling`, where the mini-batches of a group are sampled together."""
+        return self.workers * (self.group - 1) * self.working
+
+    @cached_property
+    def touched_pages(self) -> npt.NDArray[np.int64]:
+        """Pages of `touched_rows`, each as the prefix that has it, ascending."""
+        if self.touched_rows is None:
+            return np.empty(0, np.int64)
+        pages = -(-self.touched_rows // PAGESIZE)
+        return pages[np.diff(pages, prepend=-1) > 0] * PAGESIZE
+
+    @property
     def bytes_of_whole_batches(self) -> int:
         """All mini-batches, those of the lookahead with all their rows."""
         return (self.batches + self.lookahead) * self.batch
 
     def bytes_of_batches_beyond(self, resident: int) -> int:
         """All mini-batches, those of the lookahead without the rows in a resident prefix."""
-        missing = self.batch_rows
-        if self.touched_rows is not None:
-            count = int(count_beyond(self.touched_rows, np.array([resident]))[0])
-            missing = _core.block_bytes(count * self.fetched_row)
         without_rows = self.batch - self.batch_rows
-        ahead = self.lookahead * without_rows + self.fetching * missing
+        ahead = self.lookahead * without_rows + self.fetching * self._missing_bytes(resident)
         return self.batches * self.batch + ahead
+
+    def bytes_before_placing(self, resident: int, *, reads_hops: bool) -> int:
+        """One mini-batch whose rows were read, all but those in a resident prefix."""
+        hops = self.working if reads_hops else 0
+        return self.batch - self.batch_rows + self._missing_bytes(resident) + hops
+
+    def _missing_bytes(self, resident: int) -> int:
+        if self.touched_rows is None:
+            return self.batch_rows
+        count = int(count_beyond(self.touched_rows, np.array([resident]))[0])
+        return _core.block_bytes(count * self.fetched_row)
 
 
 def count_beyond(
@@ -250,10 +270,10 @@ _BUFFERS_OF_HOPS = 32  # at most this part of the memory
 _FEWEST_READS = 16  # under way, of one graph file
 # Of a page of topology, through the page cache or past it, where one of rows, read past it, costs
 # 1: hops wait for each other.
-_TOPOLOGY_COST, _HOP_COST = 2, 1.5
-_SPLITS = 64  # that are compared
+_TOPOLOGY_COST, _HOP_COST = 2.0, 1.5
+_SPLITS, _SPLITS_OF_ROWS = 64, 32  # that are compared
 # Mini-batches that the memory for files must still have, where one more is placed ahead.
-_MEMORY_TO_PLACE_AHEAD = 5
+_MEMORY_TO_PLACE_AHEAD = 4
 
 
 @dataclass(frozen=True)
@@ -280,14 +300,14 @@ class IOPlan:
         what makes them. 0 as long as the size of a mini-batch is unknown.
     places_ahead : bool
         Whether the rows of the next mini-batch are placed in their array in the background.
-    placed_ahead : int
-        Bytes of that mini-batch, and of the others of groups; 0 as long as its size is unknown.
     reads_hops : bool
         Whether what hops need of the topology is read past the page cache, for a group together.
     hop_reads : int
         Reads of one graph file under way then, by io_uring.
     group : int
         Mini-batches that are read together.
+    group_bytes : int
+        That they take together before they are placed.
     is_larger : bool
         Whether the dataset does not fit in memory.
     reason : str
@@ -301,10 +321,10 @@ class IOPlan:
     page_cache: int | None = None
     in_flight: int = 0
     places_ahead: bool = False
-    placed_ahead: int = 0
     reads_hops: bool = False
     hop_reads: int = 0
     group: int = 1
+    group_bytes: int = 0
     is_larger: bool = False
     reason: str = ""
 
@@ -324,11 +344,9 @@ class IOPlan:
 
 # Mini-batches that may be read together; more hardly save reads.
 _GROUPS = (1, 2, 4, 8, 16, 32)
-# With k of them together, each takes about k ** -0.8 times as many reads: 5,710, 1,040 and 340
-# for k = 1, 8 and 32, with a tenth of the rows resident.
-_SAVED_READS = 0.8
-# A third of the memory for files, at most; a half where hops save reads of topology as well.
-_OF_MEMORY_FOR_GROUPS = 3
+# With k of them together, what each reads takes about k ** -0.5 times as long: 100, 76, 47, 37, 21
+# ms for k = 1, 2, 4, 8, 16 with a tenth of the rows resident; 49, 35, 29, 22, 18 with a fifth.
+_SAVED_TIME = 0.5
 
 
 def make_plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
@@ -337,55 +355,65 @@ def make_plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
     if not alone.strategy.past_page_cache or prefetch.lookahead == 0:
         return alone
     if prefetch.group is not None:
-        most = _memory_of(estimate, alone)
         groups = [prefetch.group >> i for i in range(prefetch.group.bit_length())]
-        fitting = [n for n in groups if n == 1 or _bytes_of_group(estimate, alone, n) <= most]
-        return _plan_in_groups(prefetch, estimate, alone, fitting[0])
+        plans = [_plan_in_groups(prefetch, estimate, group) for group in groups]
+        return next((plan for plan in plans if _has_room(estimate, plan)), plans[-1])
     if not alone.is_larger or (estimate.touched_rows is None and not alone.reads_hops):
         return alone
-    most = _memory_of(estimate, alone) // (2 if alone.reads_hops else _OF_MEMORY_FOR_GROUPS)
-    groups = [n for n in _GROUPS if _bytes_of_group(estimate, alone, n) <= most]
-    plans = [_plan_in_groups(prefetch, estimate, alone, group) for group in groups]
-    return min(plans, key=lambda plan: _reads(estimate, plan))
+    plans = [_plan_in_groups(prefetch, estimate, group) for group in _GROUPS]
+    with_room = [plan for plan in plans if plan.group == 1 or _has_room(estimate, plan)]
+    return min(with_room, key=lambda plan: _cost_of_reads(estimate, plan))
 
 
-def _memory_of(estimate: Estimate, alone: IOPlan) -> int:
-    """Bytes for what is read in groups, if mini-batches are read one by one."""
-    if alone.page_cache is None:
-        return estimate.available
-    topology = alone.reserve if alone.reads_hops else 0
-    return alone.page_cache + alone.resident + topology
+def _has_room(estimate: Estimate, plan: IOPlan) -> bool:
+    """Whether the mini-batches of a plan fit in memory."""
+    return plan.in_flight + estimate.labels <= _usable(estimate)
 
 
-def _bytes_of_group(estimate: Estimate, alone: IOPlan, group: int) -> int:
-    """Bytes that groups take beyond what mini-batches take that are read one by one."""
-    grouped = estimate.in_groups(group)
-    taken = grouped.bytes_of_batches_beyond(alone.resident) + grouped.read_lists
-    taken += grouped.sampling - estimate.sampling
-    return taken - estimate.bytes_of_batches_beyond(alone.resident) - estimate.read_lists
-
-
-def _reads(estimate: Estimate, plan: IOPlan) -> float:
-    """About how many reads a mini-batch takes."""
-    reads = 0.0
-    if estimate.touched_rows is not None:
-        rows = count_beyond(estimate.touched_rows, np.array([plan.resident]))[0]
-        reads += float(rows) * plan.group**-_SAVED_READS
-    if estimate.touched_topology is not None:
-        resident = np.array([plan.topology or 0])
-        pages = float(count_beyond(estimate.touched_topology, resident)[0])
-        together = _HOP_COST * plan.group**-_SAVED_READS
-        reads += pages * (together if plan.reads_hops else _TOPOLOGY_COST)
-    return reads
-
-
-def _plan_in_groups(prefetch: Prefetch, estimate: Estimate, alone: IOPlan, group: int) -> IOPlan:
-    """The plan where so many mini-batches are read together, from that where one is."""
-    grouped, taken = estimate.in_groups(group), _bytes_of_group(estimate, alone, group)
+def _usable(estimate: Estimate) -> int:
+    """Bytes for files and mini-batches together."""
     if estimate.observed is not None:
-        grouped = replace(grouped, observed=estimate.observed - taken)
-    plan = _plan_ahead(prefetch, grouped)
-    return replace(plan, group=group, placed_ahead=plan.placed_ahead + taken)
+        return estimate.observed
+    # Where nothing was left alone, the kernel would drop pages and read around each fault.
+    return int(estimate.available * (1 - _SLACK))
+
+
+def _cost_of_rows(
+    estimate: Estimate, group: int, resident: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """What a mini-batch reads beyond some resident prefixes, in pages of rows that are read alone.
+
+    Pages are read once for a group of mini-batches.
+    """
+    cost: npt.NDArray[np.float64] = (
+        count_beyond(estimate.touched_pages, resident) * group**-_SAVED_TIME
+    )
+    return cost
+
+
+def _cost_of_topology(
+    estimate: Estimate, group: int, resident: npt.NDArray[np.int64], *, reads_hops: bool
+) -> npt.NDArray[np.float64]:
+    """Likewise, beyond resident bytes of the topology; only hops are read for a group."""
+    if estimate.touched_topology is None:
+        return np.zeros(len(resident))
+    of_page = _HOP_COST * group**-_SAVED_TIME if reads_hops else _TOPOLOGY_COST
+    cost: npt.NDArray[np.float64] = count_beyond(estimate.touched_topology, resident) * of_page
+    return cost
+
+
+def _cost_of_reads(estimate: Estimate, plan: IOPlan) -> float:
+    """What a mini-batch reads, in pages of rows that are read alone."""
+    resident, topology = np.array([plan.resident]), np.array([plan.topology or 0])
+    of_topology = _cost_of_topology(estimate, plan.group, topology, reads_hops=plan.reads_hops)
+    return float((_cost_of_rows(estimate, plan.group, resident) + of_topology)[0])
+
+
+def _plan_in_groups(prefetch: Prefetch, estimate: Estimate, group: int) -> IOPlan:
+    """The plan where so many mini-batches are read together."""
+    plan = _plan_ahead(prefetch, estimate.in_groups(group))
+    of_one = estimate.bytes_before_placing(plan.resident, reads_hops=plan.reads_hops)
+    return replace(plan, group=group, group_bytes=group * of_one)
 
 
 def _plan_ahead(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
@@ -393,31 +421,24 @@ def _plan_ahead(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
     # Workers place rows beside the training loop anyway.
     is_alone = estimate.workers == 1 or estimate.batch == 0
     if prefetch.lookahead > 0 and is_alone:
-        observed, placed = estimate.observed, prefetch.lookahead * estimate.batch
-        more = replace(
-            estimate,
-            batches=estimate.batches + prefetch.lookahead,
-            observed=None if observed is None else observed - placed,
-        )
-        plan = _plan(prefetch, more)
+        plan = _plan(prefetch, replace(estimate, batches=estimate.batches + prefetch.lookahead))
         memory = None if plan.page_cache is None else plan.page_cache + plan.resident
         enough = memory is None or memory >= _MEMORY_TO_PLACE_AHEAD * estimate.batch
         if plan.strategy.past_page_cache and enough:
-            return replace(plan, places_ahead=True, placed_ahead=placed)
+            return replace(plan, places_ahead=True)
     return _plan(prefetch, estimate)
 
 
 def _plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
     in_use = estimate.bytes_of_whole_batches + ITERATION_BYTES
-    # Where nothing was left alone, the kernel would drop pages and read around each fault.
     usable = int(estimate.available * (1 - _SLACK))
     fits = estimate.features + estimate.topology + estimate.labels + in_use <= usable
     strategy, reason = _choose(prefetch, estimate, fits)
     requested = min(_requested(prefetch, estimate, strategy), estimate.features)
-    reserve, memory = _divide(prefetch, estimate, strategy, requested)
-    resident = requested if fits else min(requested, memory)
+    division = _divide(prefetch, estimate, strategy, requested)
+    resident = requested if fits else min(requested, division.rows)
     if not (fits or estimate.is_hot or strategy.past_page_cache):
-        resident = _beside_pages(estimate, resident, memory)
+        resident = _beside_pages(estimate, resident, division.rows)
     if resident < requested:
         reason += (
             f"; {format_bytes(resident)} of memory available for resident rows"
@@ -427,7 +448,9 @@ def _plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
         )
     in_flight = 0
     if estimate.batch:
-        in_flight = ITERATION_BYTES + _bytes_of_batches(strategy, prefetch, estimate, resident)
+        in_flight = ITERATION_BYTES + _bytes_of_batches(
+            strategy, prefetch, estimate, resident, reads_hops=division.reads_hops
+        )
     if fits:
         return IOPlan(
             strategy,
@@ -436,20 +459,21 @@ def _plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
             in_flight=in_flight,
             reason=reason,
         )
-    reads_hops = _reads_hops(estimate, strategy)
     topology = None
     if strategy.reads_ahead:
-        topology = _resident_of(estimate.topology, reserve, reads_hops)
+        given = np.array([division.topology])
+        topology = int(_resident_of(estimate, given, reads_hops=division.reads_hops)[0])
+    is_known = estimate.observed is not None  # what the model takes
     return IOPlan(
         strategy,
         resident,
         in_flight=in_flight,
-        first_resident=min(resident, memory // 2),
-        reserve=reserve + estimate.labels,
+        first_resident=resident if is_known else min(resident, division.rows // 2),
+        reserve=division.topology + estimate.labels,
         topology=topology,
-        reads_hops=reads_hops and topology is not None and topology < estimate.topology,
+        reads_hops=division.reads_hops,
         hop_reads=_hop_reads(estimate),
-        page_cache=memory - resident,
+        page_cache=division.rows - resident,
         is_larger=True,
         reason=reason,
     )
@@ -494,46 +518,83 @@ def _requested(prefetch: Prefetch, estimate: Estimate, strategy: Strategy) -> in
     return estimate.features if chosen_freely else 0
 
 
+@dataclass(frozen=True)
+class _Division:
+    """Bytes of memory for topology and for rows, and whether hops read the rest of topology."""
+
+    topology: int
+    rows: int
+    reads_hops: bool = False
+
+
 def _divide(
     prefetch: Prefetch, estimate: Estimate, strategy: Strategy, requested: int
-) -> tuple[int, int]:
-    """Memory for topology and memory for rows, if the user requests `requested` bytes of rows."""
-
-    def divided(resident: int) -> tuple[int, int]:
-        memory = _available(prefetch, estimate, strategy, resident)
-        # rows that come through the page cache need memory there
-        most = min(estimate.topology, memory if strategy.past_page_cache else memory // 2)
-        reads_hops = _reads_hops(estimate, strategy)
-        topology = _best_for_topology(estimate, memory, requested, most, reads_hops)
-        return topology, memory - topology
-
-    # With fewer rows resident than there will be, more are missing than there will be.
-    reserve, memory = divided(0)
-    again = divided(min(requested, memory)) if strategy.past_page_cache else (reserve, memory)
-    return again if again[1] >= memory else (reserve, memory)
+) -> _Division:
+    """The best division, if the user requests `requested` bytes of rows."""
+    if not strategy.past_page_cache:
+        return _divide_beside(prefetch, estimate, strategy, requested, 0)
+    # The more rows are resident, the less memory do those take that are missing.
+    most = min(requested, estimate.available)
+    for resident in np.linspace(most, 0, _SPLITS_OF_ROWS).astype(np.int64).tolist():
+        division = _divide_beside(prefetch, estimate, strategy, requested, resident)
+        if division.rows >= resident:
+            break
+    return division
 
 
-def _available(prefetch: Prefetch, estimate: Estimate, strategy: Strategy, resident: int) -> int:
+def _divide_beside(
+    prefetch: Prefetch, estimate: Estimate, strategy: Strategy, requested: int, resident: int
+) -> _Division:
+    """The same beside mini-batches of which all is missing but `resident` bytes of rows."""
+    memory = _available(prefetch, estimate, strategy, resident, reads_hops=False)
+    division, cost = _divide_memory(estimate, strategy, requested, memory, reads_hops=False)
+    if not (strategy.past_page_cache and estimate.has_uniform_hops):
+        return division
+    memory = _available(prefetch, estimate, strategy, resident, reads_hops=True)
+    by_hops, cost_by_hops = _divide_memory(estimate, strategy, requested, memory, reads_hops=True)
+    is_whole = division.topology == estimate.topology
+    return division if is_whole and cost <= cost_by_hops else by_hops
+
+
+def _divide_memory(
+    estimate: Estimate, strategy: Strategy, requested: int, memory: int, *, reads_hops: bool
+) -> tuple[_Division, float]:
+    """The best division of so much memory, and what a mini-batch then reads."""
+    # rows that come through the page cache need memory there
+    most = min(estimate.topology, memory if strategy.past_page_cache else memory // 2)
+    given = np.linspace(most, 0, _SPLITS).astype(np.int64)
+    if estimate.touched_topology is None:
+        given = np.array([min(most, memory // 2)])
+    kept = _resident_of(estimate, given, reads_hops=reads_hops)
+    cost = _cost_of_topology(estimate, estimate.group, kept, reads_hops=reads_hops)
+    cost += _cost_of_rows(estimate, estimate.group, np.minimum(requested, memory - given))
+    best = int(np.argmin(cost))
+    topology = int(given[best])
+    is_missing = reads_hops and topology < estimate.topology
+    return _Division(topology, memory - topology, is_missing), float(cost[best])
+
+
+def _available(
+    prefetch: Prefetch, estimate: Estimate, strategy: Strategy, resident: int, *, reads_hops: bool
+) -> int:
     """Bytes that rows and topology may take together, if `resident` bytes of rows are resident."""
-    if estimate.observed is not None:
-        return max(0, estimate.observed - estimate.labels)
-    batches = _bytes_of_batches(strategy, prefetch, estimate, resident)
-    used = ITERATION_BYTES + batches + estimate.labels
-    return max(0, int(estimate.available * (1 - _SLACK)) - used)
+    batches = _bytes_of_batches(strategy, prefetch, estimate, resident, reads_hops=reads_hops)
+    return max(0, _usable(estimate) - ITERATION_BYTES - batches - estimate.labels)
 
 
 def _bytes_of_batches(
-    strategy: Strategy, prefetch: Prefetch, estimate: Estimate, resident: int
+    strategy: Strategy, prefetch: Prefetch, estimate: Estimate, resident: int, *, reads_hops: bool
 ) -> int:
     """Memory of all mini-batches under way, and of what makes them."""
     if not strategy.past_page_cache:
         return estimate.bytes_of_whole_batches + estimate.sampling
-    buffers = estimate.readers * strategy.buffer_bytes(prefetch)
-    if _reads_hops(estimate, strategy):
+    buffers, sampling = estimate.readers * strategy.buffer_bytes(prefetch), estimate.sampling
+    if reads_hops:
         reads = _hop_reads(estimate) if strategy.name == "uring" else prefetch.threads
         buffers += estimate.graph_files * reads * _core.BUFFER_BYTES
+        sampling += estimate.bytes_of_hops
     reading = estimate.workers * (buffers + estimate.read_lists)
-    return estimate.bytes_of_batches_beyond(resident) + estimate.sampling + reading
+    return estimate.bytes_of_batches_beyond(resident) + sampling + reading
 
 
 def _beside_pages(estimate: Estimate, most: int, memory: int) -> int:
@@ -545,18 +606,9 @@ def _beside_pages(estimate: Estimate, most: int, memory: int) -> int:
     if estimate.touched_rows is None:
         return most
     resident = np.linspace(most, 0, _SPLITS).astype(np.int64)
-    pages = (estimate.lookahead + 1) * count_beyond(_pages_of(estimate.touched_rows), resident)
+    pages = (estimate.lookahead + 1) * count_beyond(estimate.touched_pages, resident)
     fits = resident + PAGESIZE * pages <= memory
     return int(resident[np.argmax(fits)]) if fits.any() else 0
-
-
-def _pages_of(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Pages of rows, both as the prefix that has them."""
-    return np.unique(-(-rows // PAGESIZE)) * PAGESIZE
-
-
-def _reads_hops(estimate: Estimate, strategy: Strategy) -> bool:
-    return strategy.past_page_cache and estimate.has_uniform_hops
 
 
 def _hop_reads(estimate: Estimate) -> int:
@@ -565,24 +617,9 @@ def _hop_reads(estimate: Estimate) -> int:
     return max(_FEWEST_READS, min(_core.URING_DEPTH, fitting) // estimate.graph_files)
 
 
-def _best_for_topology(
-    estimate: Estimate, memory: int, requested: int, most: int, reads_hops: bool
-) -> int:
-    """The bytes for topology, at most `most`, with which fewest pages are missing."""
-    if estimate.touched_topology is None:
-        return min(most, memory // 2)
-    given = np.linspace(most, 0, _SPLITS).astype(np.int64)
-    total = estimate.topology
-    resident = np.array([_resident_of(total, part, reads_hops) for part in given.tolist()])
-    of_page = _HOP_COST if reads_hops else _TOPOLOGY_COST
-    cost = of_page * count_beyond(estimate.touched_topology, resident)
-    if estimate.touched_rows is not None:
-        pages = _pages_of(estimate.touched_rows)
-        cost += count_beyond(pages, np.minimum(requested, memory - given))
-    return int(given[np.argmin(cost)])
-
-
-def _resident_of(topology: int, memory: int, reads_hops: bool) -> int:
-    """Resident bytes of a topology that has so much memory."""
+def _resident_of(
+    estimate: Estimate, given: npt.NDArray[np.int64], *, reads_hops: bool
+) -> npt.NDArray[np.int64]:
+    """Resident bytes of a topology that is given so much memory."""
     part = _OF_UNIFORM_TOPOLOGY if reads_hops else _OF_LARGER_TOPOLOGY
-    return topology if memory >= topology else int(part * memory)
+    return np.where(given >= estimate.topology, estimate.topology, (part * given).astype(np.int64))

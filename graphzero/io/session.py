@@ -316,7 +316,7 @@ def probe_files(
     files : sequence of TopologyFile
         What sampling reads.
     learnt : int or None
-        Bytes for files that earlier iterations of the same loop have left.
+        Bytes for files and mini-batches that earlier iterations of the same loop had.
     """
     managed = [source for source in sources.values() if source.is_managed]
     prefixes = [source.prefix_bytes for source in managed if source.prefix_bytes is not None]
@@ -472,7 +472,7 @@ class Session:
             self.rows = RowIO(sources, prefetch, plan, feature_dtype=feature_dtype)
             stack.enter_context(closing(self.rows))
             self._text = str(self.rows.plan)
-            stack.callback(LEARNT_MEMORY.learn, loop, self._watch, plan.placed_ahead)
+            stack.callback(LEARNT_MEMORY.learn, loop, self._watch, plan.in_flight)
             self._keeper: PrefixKeeper | None = None
             if self.topology.prefixes or (plan.resident and self.rows.prefix.parts):
                 self._keeper = PrefixKeeper(
@@ -528,8 +528,10 @@ class Session:
             self._next_look = now + _SECONDS_BETWEEN_LOOKS
         if self._available < bytes_of_one:
             return 0
-        # those before them have not given all of their memory back yet
-        return max(1, min(self.plan.group, self._available // 2 // max(1, bytes_of_one)))
+        # Those before them have not given all of their memory back yet. Until the resident rows are
+        # in memory, more are read than planned, and would take the memory that these need.
+        most = min(self._available // 2, self.plan.group_bytes)
+        return max(1, min(self.plan.group, round(most / max(1, bytes_of_one))))
 
     def count_batch(self) -> None:
         """The training loop has finished another mini-batch."""

@@ -408,6 +408,8 @@ class Preparation:
                 return
             for item in sound:
                 self.place([item], apart=apart)
+        if self._session.plan.is_larger:
+            _core.trim_pool()  # idle memory is worth more as a part of the resident rows
 
     def _place(self, items: Sequence[Preparing], team: _core.Team) -> None:
         rows, fills = self._session.rows, _core.Fills(len(items))

@@ -303,7 +303,11 @@ class ResidentPrefix:
     def resize(self, num_bytes: int) -> None:
         """Sets the size, and gives pages beyond it back to the system."""
         before, self.num_bytes = self.num_bytes, num_bytes
-        first, end = self._pages(num_bytes), self._pages(before)
+        self.release(num_bytes, before)
+
+    def release(self, first_byte: int, end_byte: int) -> None:
+        """Gives pages of the range back to the system, which are no part of the prefix."""
+        first, end = self._pages(first_byte), self._pages(end_byte)
         if end > first:
             begin = (self._first_page + first) * PAGESIZE
             length = min((end - first) * PAGESIZE, self._mapping.size - begin)
@@ -372,9 +376,18 @@ class PrefixGroup:
         """Sets the size, and divides it."""
         self.num_bytes = num_bytes
         for prefix, size in zip(self.parts, self._sizes, strict=True):
-            share = size if num_bytes >= self._total else num_bytes * size // self._total
-            # a part of a page is no use, but at the end of a file
-            prefix.resize(share if share == size else share // PAGESIZE * PAGESIZE)
+            prefix.resize(self._share(num_bytes, size))
+
+    def release_beyond(self, num_bytes: int) -> None:
+        """Gives pages beyond so many bytes back to the system, whoever has read them."""
+        for prefix, size in zip(self.parts, self._sizes, strict=True):
+            prefix.release(self._share(num_bytes, size), size)
+
+    def _share(self, num_bytes: int, size: int) -> int:
+        """Bytes of a file of some size."""
+        share = size if num_bytes >= self._total else num_bytes * size // self._total
+        # a part of a page is no use, but at the end of a file
+        return share if share == size else share // PAGESIZE * PAGESIZE
 
     @property
     def resident_bytes(self) -> int:
