@@ -88,6 +88,21 @@ def test_batches_on_a_device_are_the_same(hot, device, options):
     assert same(at_home([loader([3, 1])])[0], expected([3, 1]))
 
 
+def test_rows_that_a_device_has_are_not_kept_in_memory_as_well(tmp_path):
+    path = files.write_random(tmp_path / "large", 20_000, 200_000, 128, order="hot")  # 10 MB
+    with gz.open(path) as ds:
+        sizes = {}
+        for cache in (None, 0.5, 1.0):
+            prefetch = gz.Prefetch("pread", resident=1.0, memory_limit="30MB")
+            how = {"device": "cpu", "device_cache": cache, "prefetch": prefetch}
+            loader = gz.NeighborLoader(ds, [5], np.arange(2000), batch_size=64, **how)
+            for batch in loader:
+                np.testing.assert_array_equal(batch.x, ds.features.gather(batch.n_id.numpy()))
+            _, after, text = batch.stats.io.partition("pread, ")
+            sizes[cache] = text.split(" of rows")[0] if after else "nothing"
+    assert sizes == {None: "10 MB", 0.5: "5.1 MB", 1.0: "nothing"}
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("cache", [None, 0.4, 1.0])
 def test_typed_batches_on_a_device_are_the_same(typed, device, cache):

@@ -88,6 +88,19 @@ def test_nothing_is_locked_and_what_is_not_wanted_any_more_is_given_back(cold_st
     assert cold_store.mapping.resident_pages() < 64
 
 
+def test_what_nobody_reads_is_no_part_of_a_prefix(cold_store):
+    prefix = ResidentPrefix(cold_store.mapping, cold_store.origin, left_out=4 * MB)
+    assert (prefix.page_map().sum(), list(prefix.missing_runs(1 << 20))) == (0, [])
+    prefix.resize(2 * MB)
+    assert prefix.lost_bytes == 2 * MB
+    load(prefix)
+    assert np.flatnonzero(prefix.page_map()).tolist() == list(range(1024, 1536))
+    assert (prefix.kept_bytes, prefix.lost_bytes) == (2 * MB, 0)
+    assert 512 <= cold_store.mapping.resident_pages() < 512 + 64
+    prefix.resize(1 * MB)
+    assert np.flatnonzero(prefix.page_map()).tolist() == list(range(1024, 1280))
+
+
 def test_where_the_system_does_not_tell_nothing_is_taken_for_granted(cold_store, monkeypatch):
     class Silent:
         def page_map(self, *_):

@@ -378,35 +378,29 @@ def _usable(estimate: Estimate) -> int:
     return int(estimate.available * (1 - _SLACK))
 
 
-def _cost_of_rows(
-    estimate: Estimate, group: int, resident: npt.NDArray[np.int64]
+def _cost(
+    estimate: Estimate,
+    group: int,
+    rows: npt.NDArray[np.int64],
+    topology: npt.NDArray[np.int64],
+    *,
+    reads_hops: bool,
 ) -> npt.NDArray[np.float64]:
-    """What a mini-batch reads beyond some resident prefixes, in pages of rows that are read alone.
+    """What a mini-batch reads beside resident bytes of both, in pages of rows that are read alone.
 
-    Pages are read once for a group of mini-batches.
+    Pages of rows are read once for a group of mini-batches, and those of topology by its hops.
     """
-    cost: npt.NDArray[np.float64] = (
-        count_beyond(estimate.touched_pages, resident) * group**-_SAVED_TIME
-    )
-    return cost
-
-
-def _cost_of_topology(
-    estimate: Estimate, group: int, resident: npt.NDArray[np.int64], *, reads_hops: bool
-) -> npt.NDArray[np.float64]:
-    """Likewise, beyond resident bytes of the topology; only hops are read for a group."""
-    if estimate.touched_topology is None:
-        return np.zeros(len(resident))
-    of_page = _HOP_COST * group**-_SAVED_TIME if reads_hops else _TOPOLOGY_COST
-    cost: npt.NDArray[np.float64] = count_beyond(estimate.touched_topology, resident) * of_page
+    together = group**-_SAVED_TIME
+    cost: npt.NDArray[np.float64] = count_beyond(estimate.touched_pages, rows) * together
+    if estimate.touched_topology is not None:
+        of_page = _HOP_COST * together if reads_hops else _TOPOLOGY_COST
+        cost = cost + count_beyond(estimate.touched_topology, topology) * of_page
     return cost
 
 
 def _cost_of_reads(estimate: Estimate, plan: IOPlan) -> float:
-    """What a mini-batch reads, in pages of rows that are read alone."""
-    resident, topology = np.array([plan.resident]), np.array([plan.topology or 0])
-    of_topology = _cost_of_topology(estimate, plan.group, topology, reads_hops=plan.reads_hops)
-    return float((_cost_of_rows(estimate, plan.group, resident) + of_topology)[0])
+    rows, topology = np.array([plan.resident]), np.array([plan.topology or 0])
+    return float(_cost(estimate, plan.group, rows, topology, reads_hops=plan.reads_hops)[0])
 
 
 def _plan_in_groups(prefetch: Prefetch, estimate: Estimate, group: int) -> IOPlan:
@@ -452,13 +446,7 @@ def _plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
             strategy, prefetch, estimate, resident, reads_hops=division.reads_hops
         )
     if fits:
-        return IOPlan(
-            strategy,
-            resident,
-            first_resident=resident,
-            in_flight=in_flight,
-            reason=reason,
-        )
+        return IOPlan(strategy, resident, resident, in_flight=in_flight, reason=reason)
     topology = None
     if strategy.reads_ahead:
         given = np.array([division.topology])
@@ -566,8 +554,8 @@ def _divide_memory(
     if estimate.touched_topology is None:
         given = np.array([min(most, memory // 2)])
     kept = _resident_of(estimate, given, reads_hops=reads_hops)
-    cost = _cost_of_topology(estimate, estimate.group, kept, reads_hops=reads_hops)
-    cost += _cost_of_rows(estimate, estimate.group, np.minimum(requested, memory - given))
+    rows = np.minimum(requested, memory - given)
+    cost = _cost(estimate, estimate.group, rows, kept, reads_hops=reads_hops)
     best = int(np.argmin(cost))
     topology = int(given[best])
     is_missing = reads_hops and topology < estimate.topology

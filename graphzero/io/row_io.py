@@ -59,6 +59,8 @@ class RowSource:
         The node type or edge type whose nodes or edges have them, where hops may be filled up.
     is_label : bool
         Whether they are labels, of which added nodes have none.
+    first_row : int
+        Those before it are never read: a device has them.
     """
 
     store: FeatureStore
@@ -70,6 +72,7 @@ class RowSource:
     is_converted: bool = False
     kind: str | EdgeType | None = None
     is_label: bool = False
+    first_row: int = 0
 
     def padded_hops(self, subgraph: TypedSubgraph) -> PaddedHops | None:
         """The hops of a mini-batch's nodes or edges, where they are filled up."""
@@ -77,8 +80,8 @@ class RowSource:
 
     @property
     def num_bytes(self) -> int:
-        """Size of all rows."""
-        return self.store.num_nodes * self.store.row_bytes
+        """Size of all rows from the first one on."""
+        return (self.store.num_nodes - self.first_row) * self.store.row_bytes
 
 
 def row_sources(dataset: Dataset) -> dict[RowKey, RowSource]:
@@ -147,7 +150,8 @@ def touched_rows(
     ends = [np.empty(0, np.int64)]
     for source in sources.values():
         if source.is_managed and source.num_bytes > 0:
-            last_bytes = (source.rows_of(batch, subgraph) + 1) * source.store.row_bytes
+            rows = source.rows_of(batch, subgraph) - source.first_row
+            last_bytes = (rows + 1) * source.store.row_bytes
             if source.num_bytes < total:
                 last_bytes = np.ceil(last_bytes * (total / source.num_bytes)).astype(np.int64)
             ends.append(last_bytes)
@@ -391,7 +395,11 @@ class RowIO:
         self.plan = plan
         self.sources = sources
         self._prefixes = {
-            name: ResidentPrefix(source.store.mapping, source.store.origin)
+            name: ResidentPrefix(
+                source.store.mapping,
+                source.store.origin,
+                source.first_row * source.store.row_bytes,
+            )
             for name, source in sources.items()
             if source.is_managed
         }

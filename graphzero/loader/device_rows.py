@@ -59,6 +59,7 @@ class DeviceRows:
                 rows_of=partial(_rows_beyond, source.rows_of, len(rows)),
                 numbering=(source.numbering, len(rows)),
                 kind=None,  # the device puts them where hops are filled up
+                first_row=len(rows),
             )
         return changed
 

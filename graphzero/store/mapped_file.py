@@ -228,6 +228,8 @@ class ResidentPrefix:
     mapping : _core.Mapping
     origin : int
         Byte of the file where the range begins.
+    left_out : int
+        First bytes of the range that nobody reads: the prefix begins after them.
 
     Attributes
     ----------
@@ -239,32 +241,34 @@ class ResidentPrefix:
         Bytes of the pages that were in memory when `page_map` was last called.
     """
 
-    def __init__(self, mapping: _core.Mapping, origin: int) -> None:
+    def __init__(self, mapping: _core.Mapping, origin: int, left_out: int = 0) -> None:
         self.num_bytes = 0
         self.unknown: str | None = None
         self._mapping = mapping
-        self._origin = origin
+        self._begin = origin + left_out
         self._first_page = origin // PAGESIZE
+        self._left_out = self._begin // PAGESIZE - self._first_page  # pages
         self._trust_mincore = mincore_is_honest(mapping.path)
         self._map: PageMap = np.empty(0, np.uint8)
         self.resident_bytes = 0
         self._next_look = 0
 
     def page_map(self) -> PageMap:
-        """Which pages of the prefix are in memory now, from the one on that holds its first byte.
+        """Which pages of the prefix are in memory now, from the one on that holds byte `origin`.
 
         Returns
         -------
         (num_pages,) uint8
-            1 for a page that is in memory, else 0. It does not change any more.
+            1 for a page that is in memory, else 0, as for those before the prefix. It does not
+            change any more.
         """
         count = self._pages(self.num_bytes)
         pages = np.zeros(count, np.uint8)
-        begin = 0
-        if count > _LOOKED_UP:
+        begin = min(self._left_out, count)
+        if count - begin > _LOOKED_UP:
             before = self._map[:count]
             pages[: len(before)] = before
-            begin = self._next_look if self._next_look < count else 0
+            begin = self._next_look if begin <= self._next_look < count else begin
         end = min(begin + _LOOKED_UP, count)
         try:
             self._mapping.page_map(
@@ -321,7 +325,9 @@ class ResidentPrefix:
         most_bytes : int
             Of one range; longer ones are split.
         """
-        missing = np.concatenate([[0], self.page_map() == 0, [0]]).astype(np.int8)
+        is_missing = self.page_map() == 0
+        is_missing[: self._left_out] = False
+        missing = np.concatenate([[0], is_missing, [0]]).astype(np.int8)
         edges = np.flatnonzero(np.diff(missing))
         for first, end in edges.reshape(-1, 2).tolist():
             begin = (self._first_page + first) * PAGESIZE
@@ -331,7 +337,7 @@ class ResidentPrefix:
 
     def reaches(self, begin: int) -> bool:
         """Whether byte `begin` of the file belongs to the prefix."""
-        return begin < self._origin + self.num_bytes
+        return begin < self._begin + self.num_bytes
 
     def load(self, begin: int, end: int) -> None:
         """Reads bytes [begin, end) of the file into the page cache.
@@ -346,8 +352,8 @@ class ResidentPrefix:
 
     def _pages(self, num_bytes: int) -> int:
         if num_bytes == 0:
-            return 0
-        return -(-(self._origin + num_bytes) // PAGESIZE) - self._first_page
+            return self._left_out
+        return -(-(self._begin + num_bytes) // PAGESIZE) - self._first_page
 
 
 def request_range(mapping: _core.Mapping, begin: int, end: int) -> None:
