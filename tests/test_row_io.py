@@ -202,8 +202,8 @@ def test_what_earlier_iterations_left_is_planned_with_unless_a_limit_is_given():
     memory.learn(loop, watch)
     assert memory.available_before(loop) is None  # too few batches to know what the model takes
     watch.batches = 4
-    memory.learn(loop, watch)
-    assert memory.available_before(loop) == 95 << 20
+    memory.learn(loop, watch, in_flight=10 << 20)
+    assert memory.available_before(loop) == (95 + 9) << 20
     assert probe_files(gz.Prefetch(), {}, [], 95 << 20).observed == 95 << 20
     assert probe_files(gz.Prefetch(memory_limit=1 << 30), {}, [], 95 << 20).observed is None
     del loop
@@ -255,10 +255,11 @@ def test_a_group_is_as_large_as_the_memory_that_is_planned_for_it():
         for _ in range(4):
             session.count_batch()
         assert session.most_in_group(10 << 20) == 8
-        assert session.most_in_group(1 << 20) == 8
-        assert session.most_in_group(20 << 20) == 4  # before the resident rows are in memory
+        assert session.most_in_group(20 << 20) == 4  # larger than planned
         assert session.most_in_group(200 << 20) == 1
         assert session.most_in_group(1 << 60) == 0
+        session.rows.prefix.num_bytes = 1 << 20  # of which nothing is in memory yet
+        assert session.most_in_group(10 << 20) == 1
 
 
 FAR_ROWS = np.arange(4096, 32_768, 64)  # 448 pages, past what opening the file read along

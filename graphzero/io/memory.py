@@ -23,6 +23,7 @@ UNKNOWN = 1 << 62
 _SETTLED = 4  # batches, after which a model has taken about all the memory that it ever takes
 _RECENT = 16  # readings, in which a loop has trained on several mini-batches
 _SLACK = 0.05  # of what was available at the worst moment
+_TAKEN = 0.9  # of what is planned for mini-batches, of which the largest is yet to come
 _STATM = "/proc/self/statm"
 
 
@@ -91,7 +92,7 @@ class LearntMemory:
         That may divide it anew, together with what mini-batches took, `in_flight`.
         """
         if watch.is_settled and watch.least_available < UNKNOWN:
-            self._available[loop] = watch.available + in_flight
+            self._available[loop] = watch.available + int(_TAKEN * in_flight)
 
 
 LEARNT_MEMORY = LearntMemory()  # of this process

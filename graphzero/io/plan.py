@@ -156,9 +156,8 @@ class Estimate:
     @cached_property
     def touched_pages(self) -> npt.NDArray[np.int64]:
         """Pages of `touched_rows`, each as the prefix that has it, ascending."""
-        if self.touched_rows is None:
-            return np.empty(0, np.int64)
-        pages = -(-self.touched_rows // PAGESIZE)
+        rows = np.empty(0, np.int64) if self.touched_rows is None else self.touched_rows
+        pages = -(-rows // PAGESIZE)
         return pages[np.diff(pages, prepend=-1) > 0] * PAGESIZE
 
     @property
@@ -271,7 +270,7 @@ _FEWEST_READS = 16  # under way, of one graph file
 # Of a page of topology, through the page cache or past it, where one of rows, read past it, costs
 # 1: hops wait for each other.
 _TOPOLOGY_COST, _HOP_COST = 2.0, 1.5
-_SPLITS, _SPLITS_OF_ROWS = 64, 32  # that are compared
+_SPLITS, _SPLITS_OF_ROWS = 64, 16  # that are compared
 # Mini-batches that the memory for files must still have, where one more is placed ahead.
 _MEMORY_TO_PLACE_AHEAD = 4
 
@@ -362,7 +361,12 @@ def make_plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
         return alone
     plans = [_plan_in_groups(prefetch, estimate, group) for group in _GROUPS]
     with_room = [plan for plan in plans if plan.group == 1 or _has_room(estimate, plan)]
-    return min(with_room, key=lambda plan: _cost_of_reads(estimate, plan))
+
+    def cost(plan: IOPlan) -> float:
+        rows, topology = np.array([plan.resident]), np.array([plan.topology or 0])
+        return float(_cost(estimate, plan.group, rows, topology, reads_hops=plan.reads_hops)[0])
+
+    return min(with_room, key=cost)
 
 
 def _has_room(estimate: Estimate, plan: IOPlan) -> bool:
@@ -396,11 +400,6 @@ def _cost(
         of_page = _HOP_COST * together if reads_hops else _TOPOLOGY_COST
         cost = cost + count_beyond(estimate.touched_topology, topology) * of_page
     return cost
-
-
-def _cost_of_reads(estimate: Estimate, plan: IOPlan) -> float:
-    rows, topology = np.array([plan.resident]), np.array([plan.topology or 0])
-    return float(_cost(estimate, plan.group, rows, topology, reads_hops=plan.reads_hops)[0])
 
 
 def _plan_in_groups(prefetch: Prefetch, estimate: Estimate, group: int) -> IOPlan:
@@ -447,10 +446,8 @@ def _plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
         )
     if fits:
         return IOPlan(strategy, resident, resident, in_flight=in_flight, reason=reason)
-    topology = None
-    if strategy.reads_ahead:
-        given = np.array([division.topology])
-        topology = int(_resident_of(estimate, given, reads_hops=division.reads_hops)[0])
+    given = np.array([division.topology])
+    topology = int(_resident_of(estimate, given, reads_hops=division.reads_hops)[0])
     is_known = estimate.observed is not None  # what the model takes
     return IOPlan(
         strategy,
@@ -458,7 +455,7 @@ def _plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
         in_flight=in_flight,
         first_resident=resident if is_known else min(resident, division.rows // 2),
         reserve=division.topology + estimate.labels,
-        topology=topology,
+        topology=topology if strategy.reads_ahead else None,
         reads_hops=division.reads_hops,
         hop_reads=_hop_reads(estimate),
         page_cache=division.rows - resident,
@@ -519,10 +516,8 @@ def _divide(
     prefetch: Prefetch, estimate: Estimate, strategy: Strategy, requested: int
 ) -> _Division:
     """The best division, if the user requests `requested` bytes of rows."""
-    if not strategy.past_page_cache:
-        return _divide_beside(prefetch, estimate, strategy, requested, 0)
     # The more rows are resident, the less memory do those take that are missing.
-    most = min(requested, estimate.available)
+    most = min(requested, estimate.available) if strategy.past_page_cache else 0
     for resident in np.linspace(most, 0, _SPLITS_OF_ROWS).astype(np.int64).tolist():
         division = _divide_beside(prefetch, estimate, strategy, requested, resident)
         if division.rows >= resident:

@@ -99,6 +99,8 @@ class PrefixKeeper:
         self._threads = WorkerThreads(1, "graphzero-resident", on_stop=self._stop)
         for prefix, goal in fixed:
             prefix.resize(goal)
+        watch.sample_limits()
+        self._adapt()  # before the first rows are read: they may be in memory already
         self._threads.submit(self._run)
         KEEPERS.add(self)
 
@@ -128,8 +130,6 @@ class PrefixKeeper:
 
     def _run(self) -> None:
         try:
-            self._watch.sample_limits()
-            self._adapt()
             if not any(keeper.files & self.files for keeper in self._others()):
                 # what an earlier iteration kept would be in the way: the kernel may take ours first
                 self.elastic.release_beyond(self._most)

@@ -464,7 +464,8 @@ class Session:
     ) -> None:
         self._process = os.getpid()
         self._watch = MemoryWatch()
-        self._is_first = LEARNT_MEMORY.available_before(loop) is None
+        if plan.is_larger:
+            _core.trim_pool()  # which an earlier iteration has left
         self._available, self._next_look = 0, 0.0
         with ExitStack() as stack:
             self.topology = TopologyIO(topology, prefetch, plan)
@@ -519,7 +520,7 @@ class Session:
         """
         if not self.plan.is_larger:
             return self.plan.group
-        if self._is_first and not self._watch.is_settled:  # what the model takes is unknown
+        if not self._watch.is_settled:  # the model and resident rows are still taking their memory
             return 1
         now = time.monotonic()
         if now >= self._next_look:
@@ -528,8 +529,10 @@ class Session:
             self._next_look = now + _SECONDS_BETWEEN_LOOKS
         if self._available < bytes_of_one:
             return 0
-        # Those before them have not given all of their memory back yet. Until the resident rows are
-        # in memory, more are read than planned, and would take the memory that these need.
+        prefix = self.rows.prefix
+        if prefix.resident_bytes < _PROMISED * prefix.num_bytes:
+            return 1  # more is missing than planned, and would take the memory of resident rows
+        # those before them have not given all of their memory back yet
         most = min(self._available // 2, self.plan.group_bytes)
         return max(1, min(self.plan.group, round(most / max(1, bytes_of_one))))
 
