@@ -255,7 +255,6 @@ def test_iterations_of_a_process_divide_and_ranks_leave_room(cold_store, tmp_pat
 
 
 def test_what_an_earlier_iteration_kept_beyond_is_given_back(cold_store, monkeypatch):
-    """The kernel would take pages of the new prefix for it."""
     load(of_size(cold_store, 16 * MB))
     with Kept(cold_store, monkeypatch, first=2 * MB, most=4 * MB) as kept:
         wait_until(lambda: cold_store.mapping.resident_pages() < 1024 + 64)
