@@ -254,17 +254,6 @@ def test_iterations_of_a_process_divide_and_ranks_leave_room(cold_store, tmp_pat
         kept.wait_for(16 * MB)
 
 
-def test_what_an_earlier_iteration_kept_beyond_is_given_back(cold_store, monkeypatch):
-    load(of_size(cold_store, 16 * MB))
-    with Kept(cold_store, monkeypatch, first=2 * MB, most=4 * MB) as kept:
-        wait_until(lambda: cold_store.mapping.resident_pages() < 1024 + 64)
-        kept.wait_for(2 * MB)
-        load(of_size(cold_store, 8 * MB))
-        with Kept(cold_store, monkeypatch, first=1 * MB, most=1 * MB) as other:
-            other.wait_for(1 * MB)
-            assert cold_store.mapping.resident_pages() >= 2048  # another one has them now
-
-
 def test_failing_to_keep_rows_warns_and_goes_on(cold_store, monkeypatch):
     seen = []
 

@@ -130,9 +130,6 @@ class PrefixKeeper:
 
     def _run(self) -> None:
         try:
-            if not any(keeper.files & self.files for keeper in self._others()):
-                # what an earlier iteration kept would be in the way: the kernel may take ours first
-                self.elastic.release_beyond(self._most)
             for prefix, _ in self._fixed:
                 self._load(prefix)
             self._load(self.elastic)
@@ -187,12 +184,9 @@ class PrefixKeeper:
         most, available = min(self._most, self._cap), self._watch.available
         if not self._watch.is_settled:
             most, available = min(most, self._first), available - self._reserve_at_first
-        others = [keeper.files for keeper in self._others()]
+        others = [keeper.files for keeper in KEEPERS.copy() if keeper is not self]
         share = available // number_of_parts(self.files, others) - self._reserve
         self.elastic.resize(max(0, min(most, share)) // PAGESIZE * PAGESIZE)
-
-    def _others(self) -> list[PrefixKeeper]:
-        return [keeper for keeper in KEEPERS.copy() if keeper is not self]
 
     def _load(self, prefix: ResidentPrefix | PrefixGroup, most_bytes: int | None = None) -> None:
         """Reads what is missing of a prefix, at most `most_bytes` of it."""

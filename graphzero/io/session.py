@@ -21,7 +21,7 @@ from graphzero.graph.user_input import IdArray, Sampling
 from graphzero.io.memory import LEARNT_MEMORY, MemoryWatch
 from graphzero.io.plan import BatchSize, Estimate, IOPlan, with_batches
 from graphzero.io.prefetch import Prefetch, Strategy, gap_pages_of, unavailable_strategies
-from graphzero.io.resident import PrefixKeeper
+from graphzero.io.resident import KEEPERS, PrefixKeeper
 from graphzero.io.row_io import RowIO, RowKey, RowSource, managed_bytes, touched_rows
 from graphzero.sampling.sampler import HopReadAhead, TypedSubgraph
 from graphzero.sampling.threads import run_outside
@@ -475,6 +475,9 @@ class Session:
             self._text = str(self.rows.plan)
             stack.callback(LEARNT_MEMORY.learn, loop, self._watch, plan.in_flight)
             self._keeper: PrefixKeeper | None = None
+            if plan.resident and plan.strategy.past_page_cache and plan.is_larger and not KEEPERS:
+                # what an earlier iteration kept: the kernel would take pages of the prefix for it
+                self.rows.prefix.release_beyond(plan.resident)
             if self.topology.prefixes or (plan.resident and self.rows.prefix.parts):
                 self._keeper = PrefixKeeper(
                     self._watch,
@@ -530,7 +533,7 @@ class Session:
         if self._available < bytes_of_one:
             return 0
         prefix = self.rows.prefix
-        if prefix.resident_bytes < _PROMISED * prefix.num_bytes:
+        if prefix.unknown is None and prefix.resident_bytes < _PROMISED * prefix.num_bytes:
             return 1  # more is missing than planned, and would take the memory of resident rows
         # those before them have not given all of their memory back yet
         most = min(self._available // 2, self.plan.group_bytes)
