@@ -230,6 +230,8 @@ def test_mini_batches_that_do_not_fit_in_memory_are_not_read_together():
     for available in range(GB // 4, 4 * GB, GB // 4):
         chosen = plan(in_turns(available, batch=GB // 30), group=32)
         assert chosen.group == 1 or chosen.in_flight <= 0.9 * available
+        best, alone = (plan(in_turns(available, GB // 30), group=k).in_flight for k in (None, 1))
+        assert best == alone or best - alone <= (0.9 * available - alone) / 2  # rows keep a half
     assert plan(in_turns(8 * GB, batch=GB // 30), group=32).group == 32
 
 

@@ -239,11 +239,10 @@ def test_memory_of_mini_batches_is_given_back_where_rows_could_have_it(folder):
     for limit in (LITTLE, PLENTY):
         _, batches = make(folder, lookahead=0, memory_limit=limit)
         with closing(iter(batches)) as iterator:
-            dropped = [next(iterator), next(iterator)]
-            dropped.clear()
-            in_use = next(iterator)
+            held = [next(iterator), next(iterator)]
+            held.clear()
+            held.append(next(iterator))
             idle[limit] = _core.pool_state()[1]
-            del in_use
     assert idle[LITTLE] == 0 < idle[PLENTY]
 
 

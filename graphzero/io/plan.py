@@ -360,7 +360,9 @@ def make_plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
     if not alone.is_larger or (estimate.touched_rows is None and not alone.reads_hops):
         return alone
     plans = [_plan_in_groups(prefetch, estimate, group) for group in _GROUPS]
-    with_room = [plan for plan in plans if plan.group == 1 or _has_room(estimate, plan)]
+    # of the memory for files, groups take half at most
+    most = (_usable(estimate) - estimate.labels + alone.in_flight) // 2
+    with_room = [plan for plan in plans if plan.group == 1 or plan.in_flight <= most]
 
     def cost(plan: IOPlan) -> float:
         rows, topology = np.array([plan.resident]), np.array([plan.topology or 0])
