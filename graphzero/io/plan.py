@@ -407,8 +407,8 @@ def _cost(
 def _plan_in_groups(prefetch: Prefetch, estimate: Estimate, group: int) -> IOPlan:
     """The plan where so many mini-batches are read together."""
     plan = _plan_ahead(prefetch, estimate.in_groups(group))
-    of_one = estimate.bytes_before_placing(plan.resident, reads_hops=plan.reads_hops)
-    return replace(plan, group=group, group_bytes=group * of_one)
+    unplaced = estimate.bytes_before_placing(plan.resident, reads_hops=plan.reads_hops)
+    return replace(plan, group=group, group_bytes=group * unplaced)
 
 
 def _plan_ahead(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
@@ -448,8 +448,8 @@ def _plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
         )
     if fits:
         return IOPlan(strategy, resident, resident, in_flight=in_flight, reason=reason)
-    given = np.array([division.topology])
-    topology = int(_resident_of(estimate, given, reads_hops=division.reads_hops)[0])
+    topology_memory = np.array([division.topology])
+    topology = int(_resident_of(estimate, topology_memory, reads_hops=division.reads_hops)[0])
     is_known = estimate.observed is not None  # what the model takes
     return IOPlan(
         strategy,
@@ -547,16 +547,16 @@ def _divide_memory(
     """The best division of so much memory, and what a mini-batch then reads."""
     # rows that come through the page cache need memory there
     most = min(estimate.topology, memory if strategy.past_page_cache else memory // 2)
-    given = np.linspace(most, 0, _SPLITS).astype(np.int64)
+    topology_memory = np.linspace(most, 0, _SPLITS).astype(np.int64)
     if estimate.touched_topology is None:
-        given = np.array([min(most, memory // 2)])
-    kept = _resident_of(estimate, given, reads_hops=reads_hops)
-    rows = np.minimum(requested, memory - given)
-    cost = _cost(estimate, estimate.group, rows, kept, reads_hops=reads_hops)
-    best = int(np.argmin(cost))
-    topology = int(given[best])
+        topology_memory = np.array([min(most, memory // 2)])
+    resident_topology = _resident_of(estimate, topology_memory, reads_hops=reads_hops)
+    rows = np.minimum(requested, memory - topology_memory)
+    cost = _cost(estimate, estimate.group, rows, resident_topology, reads_hops=reads_hops)
+    cheapest = int(np.argmin(cost))
+    topology = int(topology_memory[cheapest])
     is_missing = reads_hops and topology < estimate.topology
-    return _Division(topology, memory - topology, is_missing), float(cost[best])
+    return _Division(topology, memory - topology, is_missing), float(cost[cheapest])
 
 
 def _available(
@@ -603,8 +603,10 @@ def _hop_reads(estimate: Estimate) -> int:
 
 
 def _resident_of(
-    estimate: Estimate, given: npt.NDArray[np.int64], *, reads_hops: bool
+    estimate: Estimate, memory: npt.NDArray[np.int64], *, reads_hops: bool
 ) -> npt.NDArray[np.int64]:
     """Resident bytes of a topology that is given so much memory."""
     part = _OF_UNIFORM_TOPOLOGY if reads_hops else _OF_LARGER_TOPOLOGY
-    return np.where(given >= estimate.topology, estimate.topology, (part * given).astype(np.int64))
+    return np.where(
+        memory >= estimate.topology, estimate.topology, (part * memory).astype(np.int64)
+    )
