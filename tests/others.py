@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
+
+import graphzero as gz
 
 NOBODY = 65534
 
@@ -51,6 +57,27 @@ def in_child(call):
         answer = file.read()
     os.waitpid(child, 0)
     return json.loads(answer)
+
+
+def output_of(script, *arguments, folders=(), cwd=None, timeout=280, **environment):
+    """What a script prints, with `folders` and ours on its path, and further variables."""
+    path = os.pathsep.join(map(str, [*folders, Path(gz.__file__).parents[1]]))
+    done = subprocess.run(
+        [sys.executable, *map(str, (script, *arguments))],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": path, **environment},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-8000:]
+    return done.stdout
+
+
+def last_figure(script, *arguments, **how):
+    """The last figure with four decimals that a script prints."""
+    return float(re.findall(r"\d\.\d{4}", output_of(script, *arguments, **how))[-1])
 
 
 def become_nobody():

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
 from pathlib import Path
 
+import others
 import pytest
 
 import graphzero as gz
@@ -22,17 +19,7 @@ pytestmark = pytest.mark.no_asan
 
 
 def last_figure(name, *arguments, cwd):
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), "store", *map(str, arguments)],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(Path(gz.__file__).parents[1])},
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return float(re.findall(r"\d\.\d{4}", done.stdout)[-1])
+    return others.last_figure(EXAMPLES / name, "store", *arguments, cwd=cwd)
 
 
 def test_nodes(tmp_path):

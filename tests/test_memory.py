@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 
 import files
@@ -18,7 +19,7 @@ from loaders import refused
 from memory_groups import NONE, group
 
 import graphzero as gz
-from graphzero.io import memory
+from graphzero.io import memory, session
 from graphzero.io.memory import ranks_of_host
 from graphzero.report.readings import MemoryReport, format_memory
 from graphzero.store.free_memory import cgroup_available_memory
@@ -131,6 +132,24 @@ def test_batches_that_do_not_fit_are_found_before_the_first_one(data, monkeypatc
     with refused(OSError, match=needed):
         first(4 * MB, workers=2)
     assert first(4 * MB, workers=0) == first(64 * MB, workers=2) == 1024
+
+
+@pytest.mark.parametrize(
+    ("workers", "remedy"), [(0, "use a smaller batch_size"), (2, "num_workers=0")]
+)
+def test_batches_beyond_memory_are_said_before_the_first_one(
+    data, monkeypatch, capfd, workers, remedy
+):
+    """Once, whatever the number of workers."""
+    pytest.importorskip("torch")
+    monkeypatch.setattr(session, "available_memory", lambda: 4 * MB)
+    how = {"multiprocessing_context": "fork"} if workers else {}
+    with gz.open(data) as ds, warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = lambda text, *_: print(text, file=sys.stderr)
+        next(iter(gz.NeighborLoader(ds, [5, 5], batch_size=1024, num_workers=workers, **how)))
+    said = capfd.readouterr().err
+    assert said.count("a process may be killed") == said.count(remedy) == 1
 
 
 # --- reports: what is counted where

@@ -41,13 +41,14 @@ class Phases:
 
     def __init__(self, *, reads=True, fails=(), num_bytes=1 << 30, hold=None, group=1):
         self.reads, self.fails, self.num_bytes, self.hold = reads, fails, num_bytes, hold
-        self.sampled, self.groups, self.placed = [], [], []
+        self.calls, self.sampled, self.groups, self.placed = [], [], [], []
         self.group = group
 
     def most_in_group(self):
         return self.group
 
     def sample(self, numbers):
+        self.calls.append(len(numbers))
         self.sampled += numbers
         return [
             Item(number, KeyError(number) if number in self.fails else None, self.num_bytes)
@@ -142,6 +143,14 @@ def test_no_more_is_alive_than_memory_was_counted_for(places_ahead, lookahead, g
         assert read - len(phases.placed) <= 1.5 * group + 1
         assert len(phases.sampled) - read <= 2 * group
     results.close()
+
+
+@pytest.mark.parametrize(("fits", "calls"), [(True, [4, 8, 8]), (False, [1, 2, 4, 4])])
+def test_calls_have_mini_batches_for_all_threads(fits, calls):
+    """In memory from the first one on, and two for each then: they end at different times."""
+    phases = Phases(reads=False)
+    list(pipeline(phases, lookahead=2, threads=4, fits=fits))
+    assert phases.calls[: len(calls)] == calls
 
 
 def test_large_ones_are_placed_one_by_one_and_small_ones_together():

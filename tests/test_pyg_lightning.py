@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from itertools import chain
 from pathlib import Path
@@ -14,6 +11,7 @@ from types import SimpleNamespace
 
 import files
 import numpy as np
+import others
 import pytest
 
 import graphzero as gz
@@ -50,16 +48,7 @@ def store(tmp_path):
 
 def run(store, out, *arguments):
     """Seeds of all batches, (stage, epoch) -> a list of batches for each rank."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(gz.__file__).parents[1])}
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM), str(store), str(out), *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    others.output_of(PROGRAM, store, out, *arguments)
     ranks = [json.loads(path.read_text()) for path in sorted(out.glob("rank*.json"))]
     found = {}
     for rank, seen in enumerate(ranks):

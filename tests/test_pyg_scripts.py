@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import re
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
+import others
 import pytest
-
-import graphzero as gz
 
 # the benchmarks are not installed with the package
 sys.path.append(str(Path(__file__).parents[1]))
@@ -62,26 +58,14 @@ def _pyg_samples(name):
 
 
 def last_figure(script: Path, folder, arguments, cwd):
-    environment = dict(os.environ)
-    folders = [pyg_scripts.FOLDER, pyg_scripts.FOLDER / "ported", Path(gz.__file__).parents[1]]
-    environment["PYTHONPATH"] = os.pathsep.join(map(str, folders))
+    folders = [pyg_scripts.FOLDER, pyg_scripts.FOLDER / "ported"]
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = str(free.getsockname()[1])
-    environment |= {"MASTER_ADDR": "localhost", "MASTER_PORT": port}
     if script.stem == "ddp":
         arguments = [*arguments, "--port", port]
-    done = subprocess.run(
-        [sys.executable, str(script), str(folder), *arguments],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return float(re.findall(r"\d\.\d{4}", done.stdout)[-1])
+    how = {"cwd": cwd, "folders": folders, "MASTER_ADDR": "localhost", "MASTER_PORT": port}
+    return others.last_figure(script, folder, *arguments, **how)
 
 
 @pytest.mark.extended

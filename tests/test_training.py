@@ -17,6 +17,7 @@ from pathlib import Path
 
 import files
 import numpy as np
+import others
 import psutil
 import pytest
 import torch
@@ -284,15 +285,8 @@ def test_memory_does_not_grow_over_epochs(cora, tmp_path):
     program = (
         f"import test_training; print(*test_training.growth_over_epochs({str(cora_folder)!r}))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "MALLOC_ARENA_MAX": "1"},
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    growth, idle = map(int, done.stdout.split())
+    printed = others.output_of("-c", program, cwd=Path(__file__).parent, MALLOC_ARENA_MAX="1")
+    growth, idle = map(int, printed.split())
     assert growth < 2_000_000
     assert idle < 4 * cora.num_nodes * cora.features.row_bytes
 

@@ -129,10 +129,11 @@ def ranks_of_host(environment: Mapping[str, str], world_size: int) -> int:
 
 SHARED_MEMORY = Path("/dev/shm")  # where torch puts tensors that go from process to process
 _BATCHES_IN_USE = 1
-_REMEDY = (
-    "use a smaller prefetch_factor or batch_size, num_workers=0 (graphzero's own threads prepare "
-    "batches in parallel), or more shared memory (docker run --shm-size)"
+FEWER_FROM_WORKERS = (
+    "use num_workers=0 (graphzero's own threads prepare batches in parallel), or a smaller "
+    "prefetch_factor or batch_size"
 )
+_REMEDY = f"{FEWER_FROM_WORKERS}, or more shared memory (docker run --shm-size)"
 
 
 def shared_memory_bytes(folder: Path = SHARED_MEMORY) -> int | None:

@@ -21,7 +21,6 @@ from graphzero.io.prefetch import (
 from graphzero.units import format_bytes
 
 _LARGER = 1 + 1 / 16  # than the first mini-batch: a later one may be
-_QUEUED = 2  # finished mini-batches of a DataLoader worker that wait to be taken
 
 
 @dataclass(frozen=True)
@@ -191,7 +190,7 @@ def count_beyond(
 
 
 def with_batches(
-    estimate: Estimate, size: BatchSize, *, lookahead: int, workers: int, threads: int
+    estimate: Estimate, size: BatchSize, *, lookahead: int, workers: int, queued: int, threads: int
 ) -> Estimate:
     """The same estimate, for mini-batches as large as this one.
 
@@ -203,6 +202,8 @@ def with_batches(
         Mini-batches that each process makes ahead.
     workers : int
         Processes that make mini-batches.
+    queued : int
+        Finished mini-batches of a DataLoader worker that wait to be taken.
     threads : int
         Sampling threads in each of them.
     """
@@ -215,7 +216,7 @@ def with_batches(
         batch=batch_bytes(size),
         batch_rows=_rows_bytes(size),
         # one in use, and the next one, which is handed to a loop that still refers to it
-        batches=2 if workers == 1 else workers * (2 + _QUEUED),
+        batches=2 if workers == 1 else workers * (2 + queued),
         lookahead=workers * lookahead,
         # One more: the rows of a mini-batch are placed while the next ones are read.
         fetching=workers * (lookahead + 1),
@@ -309,6 +310,8 @@ class IOPlan:
         That they take together before they are placed.
     is_larger : bool
         Whether the dataset does not fit in memory.
+    usable : int
+        Bytes for files and mini-batches together.
     reason : str
     """
 
@@ -325,7 +328,13 @@ class IOPlan:
     group: int = 1
     group_bytes: int = 0
     is_larger: bool = False
+    usable: int = 0
     reason: str = ""
+
+    @property
+    def is_beyond_memory(self) -> bool:
+        """Whether there is less memory than mini-batches alone may take."""
+        return self.is_larger and self.in_flight > self.usable
 
     def __str__(self) -> str:
         parts = [f"{format_bytes(self.resident)} of rows"] if self.resident else []
@@ -342,7 +351,7 @@ class IOPlan:
 
 
 # Mini-batches that may be read together; more hardly save reads.
-_GROUPS = (1, 2, 4, 8, 16, 32)
+_GROUPS = (2, 4, 8, 16, 32)
 # With k of them together, what each reads takes about k ** -0.4 times as long: 100, 76, 47, 37, 21
 # ms for k = 1, 2, 4, 8, 16 with a tenth of the rows resident; 49, 35, 29, 22, 18 with a fifth.
 _SAVED_TIME = 0.4
@@ -350,7 +359,7 @@ _SAVED_TIME = 0.4
 
 def make_plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
     """The plan for one iteration."""
-    alone = _plan_ahead(prefetch, estimate)
+    alone = _plan_in_groups(prefetch, estimate, 1)
     if not alone.strategy.past_page_cache or prefetch.lookahead == 0:
         return alone
     if prefetch.group is not None:
@@ -362,7 +371,7 @@ def make_plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
     plans = [_plan_in_groups(prefetch, estimate, group) for group in _GROUPS]
     # of the memory for files, groups take half at most
     most = (_usable(estimate) - estimate.labels + alone.in_flight) // 2
-    with_room = [plan for plan in plans if plan.group == 1 or plan.in_flight <= most]
+    with_room = [alone, *(plan for plan in plans if plan.in_flight <= most)]
 
     def cost(plan: IOPlan) -> float:
         rows, topology = np.array([plan.resident]), np.array([plan.topology or 0])
@@ -462,6 +471,7 @@ def _plan(prefetch: Prefetch, estimate: Estimate) -> IOPlan:
         hop_reads=_hop_reads(estimate),
         page_cache=division.rows - resident,
         is_larger=True,
+        usable=_usable(estimate),
         reason=reason,
     )
 

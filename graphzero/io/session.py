@@ -356,6 +356,7 @@ def probe_batch(
     number: int,
     sample: Callable[[int], TypedSubgraph],
     workers: int,
+    queued: int,
     threads: int,
 ) -> Estimate:
     """The estimate with the first mini-batch of an iteration, which is sampled for it.
@@ -375,8 +376,9 @@ def probe_batch(
         Of the mini-batch in its epoch.
     sample : callable
         From that number to the sampled neighbourhood, with hop read-ahead.
-    workers, threads : int
-        Processes that make mini-batches, and sampling threads in each of them.
+    workers, queued, threads : int
+        Processes that make mini-batches, and in each of them, finished mini-batches of a DataLoader
+        worker that wait to be taken, and sampling threads.
     """
     # Page faults that read around their page could make a first mini-batch take long.
     for file in files:
@@ -385,7 +387,12 @@ def probe_batch(
     size = batch_size_of(sources, feature_dtype, number, subgraph)
     return replace(
         with_batches(
-            estimate, size, lookahead=prefetch.lookahead, workers=workers, threads=threads
+            estimate,
+            size,
+            lookahead=prefetch.lookahead,
+            workers=workers,
+            queued=queued,
+            threads=threads,
         ),
         touched_rows=touched_rows(sources, number, subgraph) if size.managed_rows else None,
         touched_topology=touched_topology(files, subgraph),

@@ -27,7 +27,6 @@ from graphzero.store.manifest import NODES, EdgeType
 from graphzero.units import html_table
 
 Kind = str | EdgeType  # a node type or an edge type
-_NO_STATS = BatchStats()
 
 
 def as_tensor(rows: Values) -> Tensor:
@@ -66,7 +65,7 @@ class SampledBatch:
 
     by_type: TypedSubgraph
     input_id: Values
-    stats: BatchStats = _NO_STATS
+    stats: BatchStats = field(default_factory=BatchStats)
     rows: dict[RowKey, Values] = field(default_factory=dict)
     fields: dict[RowKey, Values] = field(default_factory=dict)
     input_type: Kind = NODES

@@ -86,6 +86,11 @@ class Sizes:
     fits: bool = True
     places_ahead: bool = True
 
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether nothing is read but through the page cache, and that has all of it."""
+        return self.fits and not self.reads
+
 
 # Small mini-batches are placed together: a thread that is woken for each costs more than its work.
 _SMALL_BYTES = 16 << 20
@@ -224,7 +229,8 @@ class _Preparer(Generic[_T]):
         self._begun = 0  # mini-batches that were sampled
         self._placed = 0
         self._asked = 0
-        self._call = 1  # mini-batches of one call into the core
+        # mini-batches of one call into the core; beyond memory the first one comes alone
+        self._call = sizes.threads if sizes.is_in_memory else 1
         self._group = 1  # mini-batches that are read together
         self._most = 1  # mini-batches that may be read together now
         self._is_sampling = False  # in a thread of its own
@@ -336,7 +342,8 @@ class _Preparer(Generic[_T]):
             return max(threads, self._most) if self._sizes.reads_hops else threads
         seconds = sum(item.seconds for item in items) / max(1, len(items)) / threads
         enough = int(_SECONDS_A_CALL / seconds) if seconds > 0 else threads
-        return max(threads, min(enough, _MOST_TOGETHER))
+        least = 2 * threads if self._sizes.is_in_memory else threads  # they end at different times
+        return max(least, min(enough, _MOST_TOGETHER))
 
     def _send_to_read(self, most: int) -> None:
         """A group to the thread that reads, once half of the one before is, or is being, placed."""
@@ -360,7 +367,7 @@ class _Preparer(Generic[_T]):
             self._to_read.put(_ToPlace(items))
             return
         self._phases.place(items, apart=self._sizes.reads_hops)
-        if self._sizes.places_ahead and self._sizes.fits and not self._sizes.reads:
+        if self._sizes.places_ahead and self._sizes.is_in_memory:
             largest = max(item.num_bytes for item in items)
             small = min(_SMALL_BYTES // max(1, largest), _MOST_TOGETHER)
             self.most_ahead = max(self._sizes.lookahead, small)

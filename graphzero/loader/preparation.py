@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections import deque
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 
 from graphzero import _core
 from graphzero.graph.features import as_booleans
 from graphzero.graph.user_input import Values
 from graphzero.io.memory import (
+    FEWER_FROM_WORKERS,
     LEARNT_MEMORY,
     check_shared_memory,
     ranks_of_host,
@@ -46,6 +49,7 @@ from graphzero.sampling.order import Share
 from graphzero.sampling.sampler import HopReadAhead, TypedSubgraph
 from graphzero.sampling.threads import WorkerThreads
 from graphzero.store.mapped_file import mincore_is_honest
+from graphzero.units import format_bytes
 
 _SECONDS_OF_A_THREAD = 1e-4  # what takes less is done before a thread is woken for it
 _PLENTY_SHARED = 4 << 30  # bytes: in so much shared memory, the mini-batches of workers fit
@@ -68,14 +72,28 @@ def start_session(
     sources = delivery.sent_sources(batches.row_sources(epoch))
     for mapping in {*batches.dataset.mappings, *(s.store.mapping for s in sources.values())}:
         mapping.check_size()
+    plan = plan_iteration(batches, share, epoch, numbers, sources)
+    if plan.is_beyond_memory and share.worker == 0:
+        warnings.warn(_too_many_batches(plan, share, batches.queued), stacklevel=2)
     return Session(
         batches.topology,
         sources,
         batches.prefetch,
-        plan_iteration(batches, share, epoch, numbers, sources),
+        plan,
         feature_dtype=batches.feature_dtype,
         ranks=ranks_of_host(os.environ, share.world_size),
         loop=batches,
+    )
+
+
+def _too_many_batches(plan: IOPlan, share: Share, queued: int) -> str:
+    remedy = "use a smaller batch_size or fewer neighbours"
+    if in_worker():
+        workers = f"num_workers={share.num_workers} and prefetch_factor={queued}"
+        remedy = f"with {workers}: {FEWER_FROM_WORKERS}"
+    return (
+        f"mini-batches take up to {format_bytes(plan.in_flight)} together, and have "
+        f"{format_bytes(plan.usable)} of memory: a process may be killed; {remedy}"
     )
 
 
@@ -108,8 +126,7 @@ def _probe(
     hop_readahead = tuple(HopReadAhead(0, mincore_is_honest(file.graph.path)) for file in files)
 
     def sample(number: int) -> TypedSubgraph:
-        request = batches.request(epoch, number, readahead=hop_readahead)
-        return batches.sample(request).by_type
+        return batches.sample(batches.request(epoch, number, readahead=hop_readahead)).by_type
 
     estimate = probe_batch(
         estimate,
@@ -120,6 +137,7 @@ def _probe(
         number=numbers[0],
         sample=sample,
         workers=share.num_workers,
+        queued=batches.queued,
         threads=default_threads(batches.num_threads),
     )
     if in_worker():
@@ -140,6 +158,8 @@ class Preparing:
         In its epoch.
     seeds : BatchSeeds or None
         What it is sampled around, until it is sampled.
+    drawn : Sampled, Exception or None
+        What was drawn around them, until `batch` is made of it.
     batch : SampledBatch or None
         None with an `error`, and once `output` is made.
     output : object
@@ -152,58 +172,59 @@ class Preparing:
         The outcome of these requests, until the rows are placed.
     fetched : dict
         Its rows in memory, until they are placed.
-    sampled, gathered, disk : float
-        Seconds that threads have sampled, looked up and copied rows, and waited for the disk.
-    topology_missed, pages_missed : int
-        Pages that were not in memory.
-    io : str
-        How its rows are read.
-    row_bytes, num_bytes : int
-        Of its rows as they are stored; of its arrays.
-    num_seeds, num_nodes, num_edges : int
-    oversized : int
-        1 if it was larger than all sizes of `pad`.
+    stats : BatchStats
+        What it has cost so far.
     finished : float
         When it was placed.
     """
 
     number: int
     seeds: BatchSeeds | None = None
+    drawn: _core.Sampled | Exception | None = None
     batch: SampledBatch | None = None
     output: object = None
     error: Exception | None = None
     requests: list[Future[PagesRequested]] = field(default_factory=list)
     requested: list[PagesRequested] = field(default_factory=list)
     fetched: dict[RowKey, Fetched] = field(default_factory=dict)
-    sampled: float = 0.0
-    gathered: float = 0.0
-    disk: float = 0.0
-    topology_missed: int = 0
-    pages_missed: int = 0
-    io: str = ""
-    row_bytes: int = 0
-    num_bytes: int = 0
-    num_seeds: int = 0
-    num_nodes: int = 0
-    num_edges: int = 0
-    oversized: int = 0
+    stats: BatchStats = field(default_factory=BatchStats)
     finished: float = 0.0
 
     @property
     def seconds(self) -> float:
         """That threads have sampled."""
-        return self.sampled
+        return self.stats.sampled
+
+    @property
+    def num_bytes(self) -> int:
+        """Of its arrays, once it is placed."""
+        return self.stats.row_bytes + self.structure_bytes
 
     @property
     def structure_bytes(self) -> int:
         """Of the edges and ids of a mini-batch without an error."""
-        return structure_bytes(self.num_nodes, self.num_edges)
+        return structure_bytes(self.stats.num_nodes, self.stats.num_edges)
 
     @property
     def subgraph(self) -> TypedSubgraph:
         """The sampled subgraph of a mini-batch without an error."""
         assert self.batch is not None
         return self.batch.by_type
+
+
+def _together_or_alone(
+    items: Sequence[Preparing], work: Callable[[Sequence[Preparing]], None]
+) -> None:
+    """Work on mini-batches without an error; one by one if it fails, so that one has the error."""
+    sound = [item for item in items if item.error is None]
+    try:
+        work(sound)
+    except Exception as error:
+        if len(sound) == 1:
+            sound[0].error = error.with_traceback(None)
+            return
+        for item in sound:
+            _together_or_alone([item], work)
 
 
 class Preparation:
@@ -282,32 +303,30 @@ class Preparation:
             item.seeds = self._batches.seeds_of(request)
         except Exception as error:
             item.error = error.with_traceback(None)
-        item.sampled, item.disk = begun.spent(has_read=False)
-        self._drawing = time.thread_time() - busy + item.disk  # without the time of other threads
+        item.stats.sampled, item.stats.disk = begun.spent(has_read=False)
+        # without the time of other threads
+        self._drawing = time.thread_time() - busy + item.stats.disk
         return item
 
     def _sample(self, items: Sequence[Preparing], readahead: Sequence[HopReadAhead] | None) -> None:
-        """Samples around the seeds of a group, in one call into the core."""
-        try:
-            seeds = [self._core_seeds(item) for item in items]
-            sampled = self._sampler.sample(seeds, self._team, self.stop, readahead)
-            if self._session.plan.is_larger:
-                self._sampler.release()
-        except Exception as error:
-            if len(items) == 1:
-                items[0].error = error.with_traceback(None)
-                return
-            for item in items:
-                self._sample([item], readahead)
+        """Samples around the seeds of a group."""
+        _together_or_alone(items, partial(self._draw, readahead=readahead))
+        drawn = [item for item in items if item.drawn is not None]  # none if it was stopped
+        if len(drawn) == 1 or self._finishing < _SECONDS_OF_A_THREAD:
+            for item in drawn:
+                self._finish(item)
             return
-        pairs = zip(items, sampled, strict=False)  # nothing is sampled if it was stopped
-        if len(items) == 1 or self._finishing < _SECONDS_OF_A_THREAD:
-            for item, arrays in pairs:
-                self._finish(item, arrays)
-            return
-        calls = [self._helpers.submit(self._finish, item, arrays) for item, arrays in pairs]
-        for call in calls:
+        for call in [self._helpers.submit(self._finish, item) for item in drawn]:
             call.result()
+
+    def _draw(self, items: Sequence[Preparing], readahead: Sequence[HopReadAhead] | None) -> None:
+        """The same in one call into the core."""
+        seeds = [self._core_seeds(item) for item in items]
+        drawn = self._sampler.sample(seeds, self._team, self.stop, readahead)
+        if self._session.plan.is_larger:
+            self._sampler.release()
+        for item, arrays in zip(items, drawn, strict=False):
+            item.drawn = arrays
 
     def _core_seeds(self, item: Preparing) -> _core.Seeds:
         assert item.seeds is not None
@@ -315,26 +334,29 @@ class Preparation:
             item.seeds.nodes, seed_time=item.seeds.times, epoch=self._epoch, batch=item.number
         )
 
-    def _finish(self, item: Preparing, sampled: _core.Sampled | Exception) -> None:
-        """Makes a mini-batch of what was sampled around its seeds."""
+    def _finish(self, item: Preparing) -> None:
+        """Makes a mini-batch of what was drawn around its seeds."""
+        begun, busy, stats = _core.Clock(), time.thread_time(), item.stats
+        drawn, item.drawn = item.drawn, None
         assert item.seeds is not None
-        begun, busy = _core.Clock(), time.thread_time()
+        assert drawn is not None
         try:
-            subgraph = self._batches.sampler.as_subgraph(sampled, item.seeds.num_nodes)
+            subgraph = self._batches.sampler.as_subgraph(drawn, item.seeds.num_nodes)
             item.batch = self._batches.batch_of(item.seeds, subgraph)
         except Exception as error:
             item.error = error.with_traceback(None)
             return
-        assert isinstance(sampled, _core.Sampled)
-        item.num_seeds, item.seeds = len(item.seeds.input_id), None
+        assert isinstance(drawn, _core.Sampled)
+        stats.num_seeds = len(item.seeds.input_id)
+        item.seeds = None
         worked, waited = begun.spent(has_read=False)
         self._finishing = time.thread_time() - busy + waited
-        item.sampled += sampled.seconds + worked
-        item.disk += sampled.disk_seconds + waited
-        item.topology_missed = subgraph.pages_missed
-        item.num_nodes, item.num_edges = subgraph.total_nodes, subgraph.total_edges
-        item.oversized = int(bool(self._batches.hop_sizes) and not subgraph.padded)
-        item.io = self._session.describe()
+        stats.sampled += drawn.seconds + worked
+        stats.disk += drawn.disk_seconds + waited
+        stats.topology_missed = subgraph.pages_missed
+        stats.num_nodes, stats.num_edges = subgraph.total_nodes, subgraph.total_edges
+        stats.oversized = int(bool(self._batches.hop_sizes) and not subgraph.padded)
+        stats.io = self._session.describe()
         item.requests = self._session.rows.submit(item.number, subgraph)
 
     def must_read(self, items: Sequence[Preparing]) -> bool:
@@ -345,16 +367,11 @@ class Preparation:
 
     def read(self, items: Sequence[Preparing]) -> None:
         """Brings the rows of a group into memory, each page once."""
-        sound = [item for item in items if item.error is None]
-        try:
-            self._wait(sound)
-            self._fetch(sound)
-        except Exception as error:
-            if len(sound) == 1:
-                sound[0].error = error.with_traceback(None)
-                return
-            for item in sound:
-                self.read([item])
+        _together_or_alone(items, self._read)
+
+    def _read(self, items: Sequence[Preparing]) -> None:
+        self._wait(items)
+        self._fetch(items)
 
     def _wait(self, items: Sequence[Preparing]) -> None:
         """For the pages that were requested: then it is faster."""
@@ -364,8 +381,8 @@ class Preparation:
             item.requested = rows.wait(item.requests)
             missing = sum(pages.missing for pages in item.requested)
             if missing:
-                item.disk += time.perf_counter() - begun
-                item.pages_missed += missing
+                item.stats.disk += time.perf_counter() - begun
+                item.stats.pages_missed += missing
 
     def _fetch(self, items: Sequence[Preparing]) -> None:
         rows, begun = self._session.rows, time.perf_counter()
@@ -380,8 +397,8 @@ class Preparation:
         pages = [sum(map(pages_read, item.fetched.values())) for item in items]
         seconds = time.perf_counter() - begun
         for item, count in zip(items, pages, strict=True):
-            item.pages_missed += count
-            item.disk += seconds * count / max(1, sum(pages))
+            item.stats.pages_missed += count
+            item.stats.disk += seconds * count / max(1, sum(pages))
         self._note_bytes(items)
 
     def _note_bytes(self, items: Sequence[Preparing]) -> None:
@@ -389,25 +406,18 @@ class Preparation:
         sizes = [
             item.structure_bytes
             + sum(map(bytes_read, item.fetched.values()))
-            + self._session.topology.reads_hops * bytes_of_hops(item.num_nodes, item.num_edges)
+            + self._session.topology.reads_hops
+            * bytes_of_hops(item.stats.num_nodes, item.stats.num_edges)
             for item in items
         ]
         self._bytes_before_placing = max(sizes, default=0)
 
     def place(self, items: Sequence[Preparing], *, apart: bool = False) -> None:
         """Puts the rows of mini-batches into arrays; `apart` beside the team that samples."""
-        sound = [item for item in items if item.error is None]
         if apart and self._second_team is None:
             self._second_team = _core.Team(self.threads)
         team = self._second_team if apart else None
-        try:
-            self._place(sound, self._team if team is None else team)
-        except Exception as error:
-            if len(sound) == 1:
-                sound[0].error = error.with_traceback(None)
-                return
-            for item in sound:
-                self.place([item], apart=apart)
+        _together_or_alone(items, partial(self._place, team=team or self._team))
         if self._session.plan.is_larger:
             _core.trim_pool()  # idle memory is worth more as a part of the resident rows
 
@@ -422,14 +432,14 @@ class Preparation:
         for item, arrays, (worked, waited) in zip(items, placed, spent, strict=True):
             assert item.batch is not None
             rows.finish(item.requested)
-            item.gathered, item.disk = item.gathered + worked, item.disk + waited
+            item.stats.gathered += worked
+            item.stats.disk += waited
             if waited > 0:
                 rows.look_again()
             for name, array in arrays.items():
-                item.row_bytes += len(array) * rows.sources[name].store.row_bytes
+                item.stats.row_bytes += len(array) * rows.sources[name].store.row_bytes
                 item.batch.rows[name] = as_booleans(array)
             item.subgraph.forget_positions()
-            item.num_bytes = item.row_bytes + item.structure_bytes
             item.finished = finished
             item.fetched, item.requests, item.requested = {}, [], []
             self._make_output(item, item.batch)
@@ -500,30 +510,14 @@ def prepare_batches(
             if item is None:
                 return
             taken = time.perf_counter()
-            batch = item.output
+            batch, stats = item.output, item.stats
             sent = batch if isinstance(batch, Sent) else None
-            stats = BatchStats(
-                sampled=item.sampled,
-                disk=item.disk,
-                gathered=item.gathered,
-                ready=taken - item.finished,
-                waited=taken - asked,
-                queue_depth=prepared.num_finished,
-                row_bytes=item.row_bytes,
-                pages_missed=item.pages_missed,
-                topology_missed=item.topology_missed,
-                io=item.io,
-                epoch=epoch,
-                number=item.number,
-                num_seeds=item.num_seeds,
-                num_nodes=item.num_nodes,
-                num_edges=item.num_edges,
-                num_workers=num_workers,
-                num_threads=phases.threads,
-                oversized=item.oversized,
-                sent_bytes=0 if sent is None else sent.num_bytes,
-                copied=0.0 if sent is None else sent.copy_seconds,
-            )
+            stats.epoch, stats.number = epoch, item.number
+            stats.num_workers, stats.num_threads = num_workers, phases.threads
+            stats.ready, stats.waited = taken - item.finished, taken - asked
+            stats.queue_depth = prepared.num_finished
+            if sent is not None:
+                stats.sent_bytes, stats.copied = sent.num_bytes, sent.copy_seconds
             give_stats(batch if sent is None else sent.batch, stats)
             hand_out(stats)
             del item, sent

@@ -36,10 +36,6 @@ class _Storages(Protocol):
     def _new_shared_fd_cpu(self, descriptor: int, num_bytes: int) -> torch.UntypedStorage: ...
 
 
-class _Shareable(Protocol):
-    def is_shared(self) -> bool: ...
-
-
 _STORAGES = cast(_Storages, torch.UntypedStorage)
 _sharing_strategy = cast("Callable[[], str]", torch.multiprocessing.get_sharing_strategy)
 
@@ -210,7 +206,7 @@ class SharedBlocks:
             self._turn += 1
             num_bytes = max(1, num_bytes)
             if is_shared_memory_scarce() or not _may_lend():
-                self._drop_free()
+                self._blocks = [block for block in self._blocks if not block.is_free()]
                 storage = _new_storage(num_bytes)
                 return SharedArray(storage, storage)
             block = self._idle(num_bytes)
@@ -235,9 +231,6 @@ class SharedBlocks:
             self._blocks.remove(block)
         return chosen
 
-    def _drop_free(self) -> None:
-        self._blocks = [block for block in self._blocks if not block.is_free()]
-
 
 def _new_storage(num_bytes: int) -> torch.UntypedStorage:
     try:
@@ -255,7 +248,7 @@ def _rounded(num_bytes: int) -> int:
 
 
 def _is_shared(tensor: Tensor) -> bool:
-    return cast(_Shareable, tensor).is_shared()
+    return tensor.is_shared()  # type: ignore[no-untyped-call, no-any-return]
 
 
 def _is_small(tensor: Tensor) -> bool:

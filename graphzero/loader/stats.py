@@ -24,9 +24,9 @@ _VARIABLE = "GRAPHZERO_STATS"
 _WRITE_EVERY = 0.5  # seconds
 
 
-@dataclass(frozen=True)
+@dataclass
 class BatchStats:
-    """What a mini-batch cost.
+    """What a mini-batch cost; filled while it is prepared.
 
     The first four times do not overlap: they are the work on it, and then its rest. Whether a
     thread waits for the disk is found by `loader.preparation`, with every strategy in the same way.
