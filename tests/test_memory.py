@@ -134,20 +134,14 @@ def test_batches_that_do_not_fit_are_found_before_the_first_one(data, monkeypatc
     assert first(4 * MB, workers=0) == first(64 * MB, workers=2) == 1024
 
 
-@pytest.mark.parametrize(
-    ("workers", "remedy"), [(0, "use a smaller batch_size"), (2, "num_workers=0")]
-)
-def test_batches_beyond_memory_are_said_before_the_first_one(
-    data, monkeypatch, capfd, workers, remedy
-):
-    """Once, whatever the number of workers."""
+@pytest.mark.parametrize(("workers", "remedy"), [(0, "smaller batch_size"), (2, "num_workers=0")])
+def test_batches_beyond_memory_are_said_once(data, monkeypatch, capfd, workers, remedy):
     pytest.importorskip("torch")
     monkeypatch.setattr(session, "available_memory", lambda: 4 * MB)
-    how = {"multiprocessing_context": "fork"} if workers else {}
+    how = {"num_workers": workers, "multiprocessing_context": "fork"} if workers else {}
     with gz.open(data) as ds, warnings.catch_warnings():
-        warnings.simplefilter("default")
         warnings.showwarning = lambda text, *_: print(text, file=sys.stderr)
-        next(iter(gz.NeighborLoader(ds, [5, 5], batch_size=1024, num_workers=workers, **how)))
+        next(iter(gz.NeighborLoader(ds, [5, 5], batch_size=1024, **how)))
     said = capfd.readouterr().err
     assert said.count("a process may be killed") == said.count(remedy) == 1
 

@@ -13,15 +13,7 @@ import weakref
 import files
 import numpy as np
 import pytest
-from ready_loaders import (
-    OPTIONS,
-    WORKERS,
-    all_same,
-    loader_of,
-    open_form,
-    reference,
-    same,
-)
+from ready_loaders import OPTIONS, WORKERS, all_same, loader_of, open_form, reference, same
 
 import graphzero as gz
 

@@ -271,3 +271,17 @@ def test_one_that_was_let_go_is_gone(lookahead):
         del item
         gc.collect()
         assert reference() is None
+
+
+def test_what_its_phases_hold_is_gone_with_it():
+    """At once: the garbage collector comes late."""
+    phases = Phases()
+    results, reference = pipeline(phases, lookahead=2), weakref.ref(phases)
+    next(results)
+    gc.disable()
+    del phases
+    results.close()
+    del results
+    is_gone = reference() is None
+    gc.enable()
+    assert is_gone

@@ -12,12 +12,7 @@ from recordings import GB, MB, reading, recording
 
 from graphzero.errors import FormatError
 from graphzero.loader.stats import BatchTotals
-from graphzero.report.recording import (
-    FileReading,
-    GroupReading,
-    ProcessReading,
-    read_recording,
-)
+from graphzero.report.recording import FileReading, GroupReading, ProcessReading, read_recording
 from graphzero.report.summary import summarize, write_recording
 from graphzero.report.verdict import find_verdict
 

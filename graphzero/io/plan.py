@@ -90,8 +90,8 @@ class Estimate:
         Likewise, the pages of topology that one mini-batch touches. None: unknown, and topology
         gets half of the memory.
     observed : int or None
-        Bytes that files and mini-batches had in earlier iterations, together. They replace what is
-        said to be available.
+        Bytes that files and mini-batches had in earlier iterations, together, with mini-batches as
+        large as was planned. No more than is available now is counted on.
     group : int
         Mini-batches that are read together.
     uniform_topology : int
@@ -387,8 +387,8 @@ def _has_room(estimate: Estimate, plan: IOPlan) -> bool:
 
 def _usable(estimate: Estimate) -> int:
     """Bytes for files and mini-batches together."""
-    if estimate.observed is not None:
-        return estimate.observed
+    if estimate.observed is not None:  # mini-batches may have been smaller than it was counted
+        return min(estimate.observed, int(estimate.available * (1 - _SLACK / 2)))
     # Where nothing was left alone, the kernel would drop pages and read around each fault.
     return int(estimate.available * (1 - _SLACK))
 

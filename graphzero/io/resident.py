@@ -192,15 +192,15 @@ class PrefixKeeper:
         """Reads what is missing of a prefix, at most `most_bytes` of it."""
         done = 0
         for part in prefix.parts:
-            for begin, end in part.missing_runs(_STEP_BYTES):
+            for runs in part.missing_runs(_STEP_BYTES):
                 if self._is_stopped or (most_bytes is not None and done >= most_bytes):
                     return
                 if self._wait(0.0):  # the size may be another by now
                     self._watch.sample_limits()
                     self._adapt()
-                if part.reaches(begin):
-                    part.load(begin, end)
-                    done += end - begin
+                runs = [(begin, end) for begin, end in runs if part.reaches(begin)]
+                part.load(runs)
+                done += sum(end - begin for begin, end in runs)
 
     def close(self) -> None:
         """Ends the thread, after the step that it is in, and leaves its part to the others."""

@@ -130,14 +130,11 @@ class BatchIterator(Iterator[SampledBatch]):
         signal handler that interrupts ``next`` need not wait: ``next`` then ends the iteration. In
         a forked child it does nothing.
         """
-        if not self._is_inherited():
+        if self._process in (None, os.getpid()):  # else it was inherited
             with self._turn:
                 self._is_closed = True
                 if inspect.getgeneratorstate(self._batches) != inspect.GEN_RUNNING:
                     self._batches.close()
-
-    def _is_inherited(self) -> bool:
-        return self._process not in (None, os.getpid())
 
     def state_dict(self) -> State:
         """The position of the iteration; it counts the mini-batches that ``next`` has returned."""

@@ -136,10 +136,6 @@ def _descriptor(storage: torch.UntypedStorage) -> int:
     return int(storage._share_fd_cpu_()[0])
 
 
-def _may_lend() -> bool:
-    return _sharing_strategy() == "file_descriptor" and _is_lent_safely()
-
-
 @cache
 def _is_lent_safely() -> bool:
     """Whether this system keeps the lock of a file that is only mapped, and ends it after that."""
@@ -205,7 +201,8 @@ class SharedBlocks:
         with self._turns:
             self._turn += 1
             num_bytes = max(1, num_bytes)
-            if is_shared_memory_scarce() or not _may_lend():
+            may_lend = _sharing_strategy() == "file_descriptor" and _is_lent_safely()
+            if is_shared_memory_scarce() or not may_lend:
                 self._blocks = [block for block in self._blocks if not block.is_free()]
                 storage = _new_storage(num_bytes)
                 return SharedArray(storage, storage)

@@ -56,8 +56,9 @@ class _State:
         if self.is_stopped or self.process != os.getpid():
             return
         self.is_stopped = True
-        if self._on_stop is not None:
-            self._on_stop()
+        on_stop, self._on_stop = self._on_stop, None  # what it refers to ends with the iteration
+        if on_stop is not None:
+            on_stop()
         try:
             while True:
                 call = self.calls.get_nowait()

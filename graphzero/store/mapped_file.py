@@ -317,38 +317,39 @@ class ResidentPrefix:
             length = min((end - first) * PAGESIZE, self._mapping.size - begin)
             self._mapping.advise("release", begin, length)
 
-    def missing_runs(self, most_bytes: int) -> Iterator[tuple[int, int]]:
+    def missing_runs(self, window: int) -> Iterator[list[tuple[int, int]]]:
         """Byte ranges of the file that belong to the prefix and are not in memory, ascending.
 
         Parameters
         ----------
-        most_bytes : int
-            Of one range; longer ones are split.
+        window : int
+            Bytes. The ranges within so many come together.
         """
         is_missing = self.page_map() == 0
         is_missing[: self._left_out] = False
-        missing = np.concatenate([[0], is_missing, [0]]).astype(np.int8)
-        edges = np.flatnonzero(np.diff(missing))
-        for first, end in edges.reshape(-1, 2).tolist():
-            begin = (self._first_page + first) * PAGESIZE
-            stop = min((self._first_page + end) * PAGESIZE, self._mapping.size)
-            for at in range(begin, stop, most_bytes):
-                yield at, min(at + most_bytes, stop)
+        for first in range(0, len(is_missing), window // PAGESIZE):
+            within = is_missing[first : first + window // PAGESIZE]
+            edges = np.flatnonzero(np.diff(within, prepend=False, append=False))
+            pages = (self._first_page + first + edges).reshape(-1, 2)
+            if len(pages) > 0:
+                yield np.minimum(pages * PAGESIZE, self._mapping.size).tolist()
 
     def reaches(self, begin: int) -> bool:
         """Whether byte `begin` of the file belongs to the prefix."""
         return begin < self._begin + self.num_bytes
 
-    def load(self, begin: int, end: int) -> None:
-        """Reads bytes [begin, end) of the file into the page cache.
+    def load(self, runs: Sequence[tuple[int, int]]) -> None:
+        """Reads ranges of bytes of the file into the page cache; all are requested first.
 
         Raises
         ------
         OSError
             If they cannot be read.
         """
-        request_range(self._mapping, begin, end)
-        self._mapping.advise("populate", begin, end - begin)
+        for begin, end in runs:
+            request_range(self._mapping, begin, end)
+        for begin, end in runs:
+            self._mapping.advise("populate", begin, end - begin)
 
     def _pages(self, num_bytes: int) -> int:
         if num_bytes == 0:
