@@ -140,6 +140,7 @@ def test_batches_beyond_memory_are_said_once(data, monkeypatch, capfd, workers, 
     monkeypatch.setattr(session, "available_memory", lambda: 4 * MB)
     how = {"num_workers": workers, "multiprocessing_context": "fork"} if workers else {}
     with gz.open(data) as ds, warnings.catch_warnings():
+        warnings.simplefilter("always")
         warnings.showwarning = lambda text, *_: print(text, file=sys.stderr)
         next(iter(gz.NeighborLoader(ds, [5, 5], batch_size=1024, **how)))
     said = capfd.readouterr().err

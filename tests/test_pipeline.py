@@ -279,9 +279,8 @@ def test_what_its_phases_hold_is_gone_with_it():
     results, reference = pipeline(phases, lookahead=2), weakref.ref(phases)
     next(results)
     gc.disable()
-    del phases
     results.close()
-    del results
+    del phases, results
     is_gone = reference() is None
     gc.enable()
     assert is_gone

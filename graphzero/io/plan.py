@@ -331,11 +331,6 @@ class IOPlan:
     usable: int = 0
     reason: str = ""
 
-    @property
-    def is_beyond_memory(self) -> bool:
-        """Whether there is less memory than mini-batches alone may take."""
-        return self.is_larger and self.in_flight > self.usable
-
     def __str__(self) -> str:
         parts = [f"{format_bytes(self.resident)} of rows"] if self.resident else []
         if self.topology:

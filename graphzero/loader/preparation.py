@@ -73,7 +73,7 @@ def start_session(
     for mapping in {*batches.dataset.mappings, *(s.store.mapping for s in sources.values())}:
         mapping.check_size()
     plan = plan_iteration(batches, share, epoch, numbers, sources)
-    if plan.is_beyond_memory and share.worker == 0:
+    if plan.is_larger and plan.in_flight > plan.usable and share.worker == 0:
         warnings.warn(_too_many_batches(plan, share, batches.queued), stacklevel=2)
     return Session(
         batches.topology,

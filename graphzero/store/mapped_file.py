@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _MOST_ADVISED_BYTES = 2 << 20  # a longer MADV_WILLNEED is cut silently at the device's limit
+_LEAST_GAP = 16  # pages between two ranges that are read; each costs two calls
 _LOOKED_UP = 1 << 20  # pages in one refresh (4 GiB); of a longer prefix, the next ones in turn
 
 PageMap = npt.NDArray[np.uint8]
@@ -323,16 +324,20 @@ class ResidentPrefix:
         Parameters
         ----------
         window : int
-            Bytes. The ranges within so many come together.
+            Bytes. The ranges within so many come together; few pages that are in memory do not
+            divide one.
         """
         is_missing = self.page_map() == 0
         is_missing[: self._left_out] = False
-        for first in range(0, len(is_missing), window // PAGESIZE):
+        begins = np.arange(0, len(is_missing), window // PAGESIZE)
+        for first in begins[np.logical_or.reduceat(is_missing, begins)].tolist():
             within = is_missing[first : first + window // PAGESIZE]
             edges = np.flatnonzero(np.diff(within, prepend=False, append=False))
-            pages = (self._first_page + first + edges).reshape(-1, 2)
-            if len(pages) > 0:
-                yield np.minimum(pages * PAGESIZE, self._mapping.size).tolist()
+            gaps = edges[1:-1].reshape(-1, 2)
+            gaps = gaps[gaps[:, 1] - gaps[:, 0] > _LEAST_GAP]
+            pages = np.concatenate([edges[:1], gaps.ravel(), edges[-1:]]).reshape(-1, 2)
+            pages += self._first_page + first
+            yield np.minimum(pages * PAGESIZE, self._mapping.size).tolist()
 
     def reaches(self, begin: int) -> bool:
         """Whether byte `begin` of the file belongs to the prefix."""
