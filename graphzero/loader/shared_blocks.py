@@ -201,8 +201,8 @@ class SharedBlocks:
         with self._turns:
             self._turn += 1
             num_bytes = max(1, num_bytes)
-            may_lend = _sharing_strategy() == "file_descriptor" and _is_lent_safely()
-            if is_shared_memory_scarce() or not may_lend:
+            is_scarce = is_shared_memory_scarce()
+            if is_scarce or _sharing_strategy() != "file_descriptor" or not _is_lent_safely():
                 self._blocks = [block for block in self._blocks if not block.is_free()]
                 storage = _new_storage(num_bytes)
                 return SharedArray(storage, storage)
