@@ -91,7 +91,7 @@ class Estimate:
         gets half of the memory.
     observed : int or None
         Bytes that files and mini-batches had in earlier iterations, together, with mini-batches as
-        large as was planned. No more than is available now is counted on.
+        large as was planned. They replace what is said to be available.
     group : int
         Mini-batches that are read together.
     uniform_topology : int
@@ -382,8 +382,8 @@ def _has_room(estimate: Estimate, plan: IOPlan) -> bool:
 
 def _usable(estimate: Estimate) -> int:
     """Bytes for files and mini-batches together."""
-    if estimate.observed is not None:  # mini-batches may have been smaller than it was counted
-        return min(estimate.observed, int(estimate.available * (1 - _SLACK / 2)))
+    if estimate.observed is not None:
+        return estimate.observed
     # Where nothing was left alone, the kernel would drop pages and read around each fault.
     return int(estimate.available * (1 - _SLACK))
 
