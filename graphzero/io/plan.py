@@ -311,7 +311,7 @@ class IOPlan:
     is_larger : bool
         Whether the dataset does not fit in memory.
     usable : int
-        Bytes for files and mini-batches together.
+        Bytes for files and mini-batches together; 0 where the dataset fits in memory.
     reason : str
     """
 

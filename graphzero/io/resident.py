@@ -198,7 +198,7 @@ class PrefixKeeper:
                 if self._wait(0.0):  # the size may be another by now
                     self._watch.sample_limits()
                     self._adapt()
-                runs = [(begin, end) for begin, end in runs if part.reaches(begin)]
+                runs = [[begin, end] for begin, end in runs if part.reaches(begin)]
                 part.load(runs)
                 done += sum(end - begin for begin, end in runs)
 

@@ -320,7 +320,7 @@ class Preparation:
             call.result()
 
     def _draw(self, items: Sequence[Preparing], readahead: Sequence[HopReadAhead] | None) -> None:
-        """The same in one call into the core."""
+        """Draws around the seeds, in one call into the core."""
         seeds = [self._core_seeds(item) for item in items]
         drawn = self._sampler.sample(seeds, self._team, self.stop, readahead)
         if self._session.plan.is_larger:

@@ -318,8 +318,8 @@ class ResidentPrefix:
             length = min((end - first) * PAGESIZE, self._mapping.size - begin)
             self._mapping.advise("release", begin, length)
 
-    def missing_runs(self, window: int) -> Iterator[list[tuple[int, int]]]:
-        """Byte ranges of the file that belong to the prefix and are not in memory, ascending.
+    def missing_runs(self, window: int) -> Iterator[list[list[int]]]:
+        """Ranges [begin, end) of bytes of the file that are to be in memory and are not, ascending.
 
         Parameters
         ----------
@@ -343,7 +343,7 @@ class ResidentPrefix:
         """Whether byte `begin` of the file belongs to the prefix."""
         return begin < self._begin + self.num_bytes
 
-    def load(self, runs: Sequence[tuple[int, int]]) -> None:
+    def load(self, runs: Sequence[Sequence[int]]) -> None:
         """Reads ranges of bytes of the file into the page cache; all are requested first.
 
         Raises
