@@ -82,26 +82,29 @@ def unlimited(inputs: dict[str, str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "memory_limit"), [("auto", None), ("uring", 48 * MB), ("pread", None)]
+    ("strategy", "memory_limit", "group"),
+    [("auto", None, None), ("auto", None, 1), ("uring", 48 * MB, None), ("pread", None, 1)],
 )
-def test_a_group_of_a_quarter_of_the_features_is_enough(inputs, unlimited, strategy, memory_limit):
-    options = {"strategy": strategy, "memory_limit": memory_limit}
+def test_a_quarter_of_the_features_is_enough(inputs, unlimited, strategy, memory_limit, group):
+    options = {"strategy": strategy, "memory_limit": memory_limit, "group": group}
     options |= {} if strategy == "auto" else {"resident": 1.0}
     # its own memory, before it opens anything, and the allowance
-    limit = unlimited["own"] + ALLOWANCE
-    found = run_in_group(limit, shuffled(inputs["first"], **options))
+    found = run_in_group(unlimited["own"] + ALLOWANCE, shuffled(inputs["first"], **options))
     assert found["batches"] == unlimited["batches"]
     assert found["left"] <= ALLOWANCE + MB
     assert FEATURES >= 4 * ALLOWANCE
-    check_kept(found, found["left"] if memory_limit is None else memory_limit, memory_limit is None)
+    # a later epoch, which knows the memory better, may have groups in place of rows
+    to_the_end = group is not None or memory_limit is not None
+    limit = found["left"] if memory_limit is None else memory_limit
+    check_kept(found, limit, by_kernel=memory_limit is None, to_the_end=to_the_end)
 
 
-def check_kept(found: dict[str, Any], limit: int, by_kernel: bool) -> None:
-    """Rows are kept, to the end, and within the limit."""
+def check_kept(found: dict[str, Any], limit: int, *, by_kernel: bool, to_the_end: bool) -> None:
+    """Rows are kept within the limit, and to the end."""
     most = max(found["kept"])
     assert most >= LEAST_KEPT, found["io"]
     # What batches have given back is there for the next ones, and does not drive rows out.
-    assert found["kept"][-1] > 0.6 * most, found["io"]
+    assert not to_the_end or found["kept"][-1] > 0.6 * most, found["io"]
     if by_kernel:  # it takes rows back at a peak of other memory
         assert found["growth"] < limit, found["io"]
         assert found["together"] < limit, found["io"]
@@ -116,7 +119,7 @@ def test_a_limit_that_is_given_holds_without_a_group(inputs, unlimited, strategy
     found = run(shuffled(inputs["first"], **options))
     assert found["batches"] == unlimited["batches"]
     assert found["left"] > 3 * limit
-    check_kept(found, limit, False)
+    check_kept(found, limit, by_kernel=False, to_the_end=True)
 
 
 LARGE = {"fanouts": [15, 10], "batch_size": 512, "epochs": 3}
