@@ -134,17 +134,21 @@ def test_batches_that_do_not_fit_are_found_before_the_first_one(data, monkeypatc
     assert first(4 * MB, workers=0) == first(64 * MB, workers=2) == 1024
 
 
-@pytest.mark.parametrize(("workers", "remedy"), [(0, "smaller batch_size"), (2, "num_workers=0")])
-def test_batches_beyond_memory_are_said_once(data, monkeypatch, capfd, workers, remedy):
+SAID = {0: "use a smaller batch_size", 2: "use num_workers=0"}
+
+
+@pytest.mark.parametrize(("workers", "limit"), [(0, None), (2, None), (0, "4MB")])
+def test_batches_beyond_memory_are_said_once(data, monkeypatch, capfd, workers, limit):
     pytest.importorskip("torch")
     monkeypatch.setattr(session, "available_memory", lambda: 4 * MB)
     how = {"num_workers": workers, "multiprocessing_context": "fork"} if workers else {}
+    how["prefetch"] = gz.Prefetch(memory_limit=limit)
     with gz.open(data) as ds, warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = lambda text, *_: print(text, file=sys.stderr)
         next(iter(gz.NeighborLoader(ds, [5, 5], batch_size=1024, **how)))
-    said = capfd.readouterr().err
-    assert said.count("a process may be killed") == said.count(remedy) == 1
+    printed, said = capfd.readouterr().err, SAID[workers] if limit is None else "limit leaves them"
+    assert printed.count(said) == printed.count("mini-batches take up to") == 1
 
 
 # --- reports: what is counted where

@@ -11,6 +11,7 @@ import files
 import numpy as np
 import pytest
 from loaders import loader_of
+from others import keep
 from ready_loaders import same, values_of
 
 import graphzero as gz
@@ -177,14 +178,6 @@ def test_memory_that_a_forked_process_has_is_not_used_again(end):
     assert file_of(take(blocks)) == number
     os.close(waits)
     os.close(wakes)
-
-
-def keep(queue, answers):
-    """A process that gets a tensor from the one that got it from the worker."""
-    tensor = queue.get()
-    answers.put("has it")
-    queue.get()
-    answers.put(int(tensor.sum()))
 
 
 @lends

@@ -74,7 +74,7 @@ def start_session(
         mapping.check_size()
     plan = plan_iteration(batches, share, epoch, numbers, sources)
     if plan.is_larger and plan.in_flight > plan.usable and share.worker == 0:
-        warnings.warn(_too_many_batches(plan, share, batches.queued), stacklevel=2)
+        warnings.warn(_too_many_batches(plan, batches, share), stacklevel=2)
     return Session(
         batches.topology,
         sources,
@@ -86,14 +86,16 @@ def start_session(
     )
 
 
-def _too_many_batches(plan: IOPlan, share: Share, queued: int) -> str:
+def _too_many_batches(plan: IOPlan, batches: SeedBatches, share: Share) -> str:
+    memory = f"have {format_bytes(plan.usable)} of memory: a process may be killed"
+    if batches.prefetch.memory_limit is not None:
+        memory = f"memory_limit leaves them {format_bytes(plan.usable)}"
     remedy = "use a smaller batch_size or fewer neighbours"
     if in_worker():
-        workers = f"num_workers={share.num_workers} and prefetch_factor={queued}"
+        workers = f"num_workers={share.num_workers} and prefetch_factor={batches.queued}"
         remedy = f"with {workers}: {FEWER_FROM_WORKERS}"
     return (
-        f"mini-batches take up to {format_bytes(plan.in_flight)} together, and have "
-        f"{format_bytes(plan.usable)} of memory: a process may be killed; {remedy}"
+        f"mini-batches take up to {format_bytes(plan.in_flight)} together, and {memory}; {remedy}"
     )
 
 

@@ -21,11 +21,11 @@ from torch import Tensor
 from graphzero import _core
 from graphzero.graph.user_input import Values
 from graphzero.io.memory import is_shared_memory_scarce, shared_memory_is_full
+from graphzero.loader.host_blocks import room
 
 # A storage costs the training process a message to the worker, about as long as copying this much.
 # Who keeps one small tensor of a mini-batch keeps the other small ones, but no large one.
 _LARGE_BYTES = 1 << 20
-_ALIGNMENT = 64  # of arrays that share a storage
 _MOST_IDLE_TURNS = 64  # others that are taken before a block that nobody needed is given back
 
 
@@ -178,14 +178,14 @@ class SharedBlocks:
     def placed(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Tensors in shared memory: each large one by itself, the others in one storage."""
         small = [tensor for tensor in tensors if _is_small(tensor)]
-        together = self.take(sum(map(_room, small))) if small else None
+        together = self.take(sum(room(tensor.nbytes) for tensor in small)) if small else None
         placed, offset = [], 0
         for tensor in tensors:
             if _is_shared(tensor):
                 placed.append(tensor)
             elif together is not None and _is_small(tensor):
                 placed.append(together.place(tensor, offset))
-                offset += _room(tensor)
+                offset += room(tensor.nbytes)
             else:
                 placed.append(self.take(tensor.nbytes).place(tensor, 0))
         return placed
@@ -250,10 +250,6 @@ def _is_shared(tensor: Tensor) -> bool:
 
 def _is_small(tensor: Tensor) -> bool:
     return not _is_shared(tensor) and tensor.nbytes < _LARGE_BYTES
-
-
-def _room(tensor: Tensor) -> int:
-    return -(-tensor.nbytes // _ALIGNMENT) * _ALIGNMENT
 
 
 WORKER_BLOCKS = SharedBlocks()  # of this process, if it is a DataLoader worker
