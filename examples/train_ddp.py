@@ -12,7 +12,7 @@ import os
 import numpy as np
 import torch
 import torch.distributed as dist
-import torch.distributed.nn  # what imports it once there is a process group keeps that to the end
+import torch.distributed.nn  # before there is a process group, which it would keep to the end
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
