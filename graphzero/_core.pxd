@@ -366,9 +366,16 @@ cdef extern from "graphzero/negatives.h" nogil:
                                int64_t *destinations)
 
 
+cdef extern from "graphzero/past_cache.h" nogil:
+    bint gz_goes_past_cache(uint64_t row_bytes, uint64_t result_bytes)
+
+
 cdef extern from "graphzero/convert.h" nogil:
+    ctypedef void gz_convert(const unsigned char *from_, uint64_t count, unsigned char *to)
+
     ctypedef struct gz_cast:
-        unsigned shift
+        gz_convert *convert
+        bint past_cache
     gz_cast gz_cast_of(uint32_t dtype)
     uint64_t gz_cast_bytes(const gz_cast *cast, uint64_t bytes_)
 

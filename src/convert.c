@@ -117,18 +117,18 @@ static gz_convert *float16_converter(void) { return from_float16; }
 gz_cast gz_cast_of(uint32_t dtype)
 {
     switch (dtype) {
-    case GZ_INT8: return (gz_cast){from_int8_t, 0};
-    case GZ_UINT8: return (gz_cast){from_uint8_t, 0};
-    case GZ_INT16: return (gz_cast){from_int16_t, 1};
-    case GZ_UINT16: return (gz_cast){from_uint16_t, 1};
-    case GZ_INT32: return (gz_cast){from_int32_t, 2};
-    case GZ_UINT32: return (gz_cast){from_uint32_t, 2};
-    case GZ_INT64: return (gz_cast){from_int64_t, 3};
-    case GZ_UINT64: return (gz_cast){from_uint64_t, 3};
-    case GZ_FLOAT16: return (gz_cast){float16_converter(), 1};
-    case GZ_BFLOAT16: return (gz_cast){from_bfloat16, 1};
-    case GZ_FLOAT64: return (gz_cast){from_double, 3};
-    case GZ_BOOL: return (gz_cast){from_bool, 0};
-    default: return (gz_cast){NULL, 0};
+    case GZ_INT8: return (gz_cast){from_int8_t, 0, false};
+    case GZ_UINT8: return (gz_cast){from_uint8_t, 0, false};
+    case GZ_INT16: return (gz_cast){from_int16_t, 1, false};
+    case GZ_UINT16: return (gz_cast){from_uint16_t, 1, false};
+    case GZ_INT32: return (gz_cast){from_int32_t, 2, false};
+    case GZ_UINT32: return (gz_cast){from_uint32_t, 2, false};
+    case GZ_INT64: return (gz_cast){from_int64_t, 3, false};
+    case GZ_UINT64: return (gz_cast){from_uint64_t, 3, false};
+    case GZ_FLOAT16: return (gz_cast){float16_converter(), 1, false};
+    case GZ_BFLOAT16: return (gz_cast){from_bfloat16, 1, false};
+    case GZ_FLOAT64: return (gz_cast){from_double, 3, false};
+    case GZ_BOOL: return (gz_cast){from_bool, 0, false};
+    default: return (gz_cast){NULL, 0, false};
     }
 }

@@ -2,35 +2,29 @@
 
 #include <stddef.h>
 
-enum { ROW_HINT_DISTANCE = 8, ID_HINT_DISTANCE = 32, LINE_BYTES = 64, HINTED_LINES = 8 };
+enum { ID_HINT_DISTANCE = 32 };
 
 GZ_INLINE void gather(const unsigned char *rows, uint64_t row_bytes, const gz_cast *cast,
                       const int64_t *ids, int64_t begin, int64_t end, const uint8_t *chosen,
                       unsigned char *out)
 {
-    /* The hardware prefetcher follows a row once it has seen its first lines. */
-    uint64_t hinted_bytes =
-        row_bytes < HINTED_LINES * LINE_BYTES ? row_bytes : HINTED_LINES * LINE_BYTES;
+    int64_t ahead = gz_row_hint_distance(cast->past_cache);
     uint64_t out_bytes = gz_cast_bytes(cast, row_bytes);
     for (int64_t i = begin; i < end; i++) {
-        if (i + ROW_HINT_DISTANCE < end) {
-            const unsigned char *row = rows + (uint64_t)ids[i + ROW_HINT_DISTANCE] * row_bytes;
-            for (uint64_t at = 0; at < hinted_bytes; at += LINE_BYTES)
-                gz_cache_hint(row + at);
-        }
+        if (i + ahead < end)
+            gz_row_hint(rows + (uint64_t)ids[i + ahead] * row_bytes, row_bytes, cast->past_cache);
         if (chosen == NULL || chosen[i])
             gz_cast_copy(cast, rows + (uint64_t)ids[i] * row_bytes, row_bytes,
                          out + (uint64_t)i * out_bytes);
     }
+    gz_end_past_cache();
 }
 
 void gz_gather_rows(const unsigned char *rows, uint64_t row_bytes, const gz_cast *cast,
                     const int64_t *ids, int64_t begin, int64_t end, const uint8_t *chosen,
                     unsigned char *out)
 {
-    if (cast->convert == NULL && chosen == NULL)
-        gather(rows, row_bytes, &GZ_AS_STORED, ids, begin, end, NULL, out);
-    else if (cast->convert == NULL)
+    if (gz_is_as_stored(cast))
         gather(rows, row_bytes, &GZ_AS_STORED, ids, begin, end, chosen, out);
     else
         gather(rows, row_bytes, cast, ids, begin, end, chosen, out);

@@ -4,13 +4,7 @@
 
 #include "graphzero/cache_hint.h"
 
-enum {
-    DIGIT_BITS = 11,
-    DIGITS = 1 << DIGIT_BITS,
-    HINT_DISTANCE = 8,
-    LINE_BYTES = 64,
-    HINTED_LINES = 8
-};
+enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
 
 int64_t gz_picks_split(const int64_t *rows, int64_t count, int64_t first_direct_row, gz_pick *picks)
 {
@@ -104,25 +98,21 @@ void gz_picks_divide(const gz_pick *picks, int64_t count, const int64_t *ends, i
 GZ_INLINE void copy_picks(const gz_pick *picks, int64_t count, const unsigned char *rows,
                           uint64_t row_bytes, const gz_cast *cast, unsigned char *out)
 {
-    /* The hardware prefetcher follows a row once it has seen its first lines. */
-    uint64_t hinted_bytes =
-        row_bytes < HINTED_LINES * LINE_BYTES ? row_bytes : HINTED_LINES * LINE_BYTES;
+    int64_t ahead = gz_row_hint_distance(cast->past_cache);
     uint64_t out_bytes = gz_cast_bytes(cast, row_bytes);
     for (int64_t i = 0; i < count; i++) {
-        if (i + HINT_DISTANCE < count) {
-            const unsigned char *row = rows + picks[i + HINT_DISTANCE].row * row_bytes;
-            for (uint64_t at = 0; at < hinted_bytes; at += LINE_BYTES)
-                gz_cache_hint(row + at);
-        }
+        if (i + ahead < count)
+            gz_row_hint(rows + picks[i + ahead].row * row_bytes, row_bytes, cast->past_cache);
         gz_cast_copy(cast, rows + picks[i].row * row_bytes, row_bytes,
                      out + picks[i].place * out_bytes);
     }
+    gz_end_past_cache();
 }
 
 void gz_picks_copy(const gz_pick *picks, int64_t count, const unsigned char *rows,
                    uint64_t row_bytes, const gz_cast *cast, unsigned char *out)
 {
-    if (cast->convert == NULL)
+    if (gz_is_as_stored(cast))
         copy_picks(picks, count, rows, row_bytes, &GZ_AS_STORED, out);
     else
         copy_picks(picks, count, rows, row_bytes, cast, out);

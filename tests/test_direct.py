@@ -145,7 +145,7 @@ def test_a_file_system_without_direct_reads_gives_the_same_rows(engine):
         path.unlink()
     reader = file.reader(engine)  # of a file that has no name any more
     assert not reader.is_direct
-    rows = np.random.default_rng(0).integers(0, 10_000, 3000)
+    rows = np.random.default_rng(0).integers(0, 10_000, 40_000)  # 20 MB: past the caches
     np.testing.assert_array_equal(
         gather(reader, rows, first_rows(reader, 2000))[0], file.rows[rows]
     )

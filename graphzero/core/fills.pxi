@@ -128,9 +128,7 @@ cdef class Fills:
         cdef gz_fill fill
         cdef int64_t n = ids.shape[0]
         memset(&fill, 0, sizeof(fill))
-        _cast_rows(from_dtype, rows.row_bytes, &fill.cast)
-        if <uint64_t> out.shape[0] != n * gz_cast_bytes(&fill.cast, rows.row_bytes):
-            raise ValueError("out has the wrong size")
+        _cast_rows(from_dtype, rows.row_bytes, n, out, &fill.cast)
         if out.shape[0] == 0:
             return
         fill.kind, fill.out, fill.ids = GZ_FILL_ROWS, &out[0], &ids[0]
@@ -150,9 +148,7 @@ cdef class Fills:
         cdef gz_fill fill
         cdef int64_t n = fetched.rows.shape[0]
         memset(&fill, 0, sizeof(fill))
-        _cast_rows(from_dtype, fetched.row_bytes, &fill.cast)
-        if <uint64_t> out.shape[0] != n * gz_cast_bytes(&fill.cast, fetched.row_bytes):
-            raise ValueError("out has the wrong size")
+        _cast_rows(from_dtype, fetched.row_bytes, n, out, &fill.cast)
         if out.shape[0] == 0:
             return
         fill.out, fill.row_bytes = &out[0], fetched.row_bytes

@@ -15,12 +15,16 @@ cdef int _require_rows(Mapping mapping, uint64_t origin, uint64_t row_bytes,
     return 0
 
 
-cdef int _cast_rows(uint32_t from_dtype, uint64_t row_bytes, gz_cast *cast) except -1:
-    """The conversion of rows of a dtype to float32; none for 0."""
+cdef int _cast_rows(uint32_t from_dtype, uint64_t row_bytes, int64_t num_rows,
+                    const unsigned char[::1] out, gz_cast *cast) except -1:
+    """How some rows are copied to out: converted from a dtype to float32, or as they are for 0."""
     cdef uint32_t size = gz_dtype_size(from_dtype)
     if from_dtype != 0 and (size == 0 or row_bytes % size != 0):
         raise ValueError(f"rows of {row_bytes} bytes do not have numbers of dtype {from_dtype}")
     cast[0] = gz_cast_of(from_dtype)
+    if <uint64_t> out.shape[0] != num_rows * gz_cast_bytes(cast, row_bytes):
+        raise ValueError("out has the wrong size")
+    cast.past_cache = cast.convert == NULL and gz_goes_past_cache(row_bytes, out.shape[0])
     return 0
 
 
@@ -75,9 +79,7 @@ cdef class Rows:
         cdef int64_t n = rows.shape[0], i
         cdef const unsigned char *data
         cdef gz_cast cast
-        _cast_rows(from_dtype, self.row_bytes, &cast)
-        if <uint64_t> out.shape[0] != n * gz_cast_bytes(&cast, self.row_bytes):
-            raise ValueError("out has the wrong size")
+        _cast_rows(from_dtype, self.row_bytes, n, out, &cast)
         self.mapping.acquire_whole(n)
         try:
             data = self.mapping.c.base + self.origin
