@@ -40,10 +40,11 @@ void gz_idmap_clear(gz_idmap *map, bool wide)
     }
 }
 
-/* Multiplicative hashing: the high bits of the product depend on all bits of the id. */
+/* Fibonacci hashing (Knuth, "Sorting and Searching", 6.4): the highest bits of the product depend
+ * on all bits of the id. Bits from its middle gave three times the collisions. */
 static uint64_t place_of(const gz_idmap *map, int64_t id)
 {
-    return ((uint64_t)id * GZ_GOLDEN >> 32) & map->mask;
+    return (uint64_t)id * GZ_GOLDEN >> map->shift;
 }
 
 /* The slot that holds id, or the empty one where it belongs. */
@@ -58,13 +59,6 @@ static gz_slot *find(const gz_idmap *map, int64_t id, bool *is_empty)
     }
 }
 
-static void append(gz_idmap *map, gz_slot *slot, int64_t id)
-{
-    slot->tag = (uint32_t)id;
-    slot->stamp = map->base + (uint32_t)map->count;
-    map->nodes[map->count++] = id;
-}
-
 static gz_code grow_slots(gz_idmap *map, uint64_t num_slots, gz_error *err)
 {
     gz_slot *slots = gz_zeroed((int64_t)num_slots, sizeof *slots, "local ids of nodes", err);
@@ -73,6 +67,9 @@ static gz_code grow_slots(gz_idmap *map, uint64_t num_slots, gz_error *err)
     gz_free_array(map->slots);
     map->slots = slots;
     map->mask = num_slots - 1;
+    map->shift = 64;
+    for (uint64_t slots_left = num_slots; slots_left > 1; slots_left /= 2)
+        map->shift--;
     map->base = 1;
     int64_t count = map->count;
     map->count = 0;
@@ -109,25 +106,52 @@ void gz_idmap_seed(gz_idmap *map, const int64_t *seeds, int64_t count)
         int64_t id = seeds[i];
         gz_slot *slot = find(map, id, &is_empty);
         if (is_empty)
-            append(map, slot, id);
-        else
-            map->nodes[map->count++] = id;
+            *slot = (gz_slot){(uint32_t)id, map->base + (uint32_t)map->count};
+        map->nodes[map->count++] = id;
     }
+}
+
+/* Half of the ids of a mini-batch are new, in no order that a processor could guess: the slot and
+ * the next node are written in either case, and the only branch is on collisions. */
+GZ_INLINE void relabel(gz_idmap *map, const int64_t *ids, int64_t begin, int64_t end,
+                       int64_t *local, bool wide)
+{
+    gz_slot *const slots = map->slots;
+    int64_t *const nodes = map->nodes;
+    const uint32_t base = map->base;
+    uint32_t count = (uint32_t)map->count;
+    for (int64_t i = begin; i < end && i < begin + HINT_DISTANCE; i++)
+        gz_cache_hint(&slots[place_of(map, ids[i])]);
+    for (int64_t i = begin; i < end; i++) {
+        int64_t id = ids[i];
+        uint64_t at = place_of(map, id);
+        uint32_t number, is_new;
+        if (i + HINT_DISTANCE < end)
+            gz_cache_hint(&slots[place_of(map, ids[i + HINT_DISTANCE])]);
+        for (;; at = (at + 1) & map->mask) {
+            number = slots[at].stamp - base;
+            is_new = number >= count;
+            uint32_t differs = slots[at].tag ^ (uint32_t)id;
+            if (wide && !is_new)
+                differs |= nodes[number] != id;
+            if ((differs & (is_new - 1)) == 0)
+                break;
+        }
+        number += (count - number) & (0 - is_new);
+        slots[at] = (gz_slot){(uint32_t)id, base + number};
+        nodes[count] = id;
+        count += is_new;
+        local[i] = number;
+    }
+    map->count = count;
 }
 
 void gz_idmap_relabel(gz_idmap *map, const int64_t *ids, int64_t begin, int64_t end, int64_t *local)
 {
-    for (int64_t i = begin; i < end && i < begin + HINT_DISTANCE; i++)
-        gz_cache_hint(&map->slots[place_of(map, ids[i])]);
-    for (int64_t i = begin; i < end; i++) {
-        bool is_empty;
-        if (i + HINT_DISTANCE < end)
-            gz_cache_hint(&map->slots[place_of(map, ids[i + HINT_DISTANCE])]);
-        gz_slot *slot = find(map, ids[i], &is_empty);
-        if (is_empty)
-            append(map, slot, ids[i]);
-        local[i] = slot->stamp - map->base;
-    }
+    if (map->wide)
+        relabel(map, ids, begin, end, local, true);
+    else
+        relabel(map, ids, begin, end, local, false);
 }
 
 int64_t gz_idmap_find(const gz_idmap *map, int64_t id)

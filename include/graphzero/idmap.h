@@ -21,6 +21,7 @@ typedef struct gz_slot {
 typedef struct gz_idmap {
     gz_slot *slots;
     uint64_t mask;    /* number of slots - 1, a power of two - 1 */
+    unsigned shift;   /* 64 - log2 of the number of slots */
     uint32_t base;    /* never 0: fresh slots are zero */
     bool wide;        /* ids may exceed 32 bits: a tag that matches must be confirmed */
     int64_t *nodes;   /* local -> global id */
