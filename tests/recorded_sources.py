@@ -435,10 +435,7 @@ def record_ogb(made: Builds) -> None:
     ogb.write_binary_graph(folder, {**directed, "label": labels}, "node_feat", "node_year")
     ogb.write_node_splits(folder, "time", ogb.random_splits())
     made.add("papers100M", folder, how=gz.from_ogb, order="input")
-    for name, write in (
-        ("text", ogb.write_typed_graph),
-        ("binary", ogb.write_binary_typed_graph),
-    ):
+    for name, write in (("text", ogb.write_typed_graph), ("binary", ogb.write_binary_typed_graph)):
         folder = made.path(f"{name}/ogbn_mag")
         write(folder, typed)
         ogb.write_typed_splits(folder, "time", ogb.random_splits(20))

@@ -8,13 +8,7 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 
 from graphzero.loader.stats import BatchTotals
-from graphzero.report.recording import (
-    FileReading,
-    GroupReading,
-    ProcessReading,
-    Reading,
-    Recording,
-)
+from graphzero.report.recording import FileReading, GroupReading, ProcessReading, Reading, Recording
 
 MB, GB = 10**6, 10**9
 STARTED = "2026-03-02T08:15:30+00:00"

@@ -462,8 +462,7 @@ def shell(line, cwd):
 
 
 @pytest.mark.parametrize(
-    "words",
-    ["info data >&-", "verify data --json >&-", "--version >&-", "info data <&- >&- 2>&-"],
+    "words", ["info data >&-", "verify data --json >&-", "--version >&-", "info data <&- >&- 2>&-"]
 )
 def test_the_exit_code_is_that_of_the_command(inputs, data, words):
     done = shell(f"$GZ {words}", data.parent)

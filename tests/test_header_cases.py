@@ -208,12 +208,7 @@ def _recognised_ids() -> list[Case]:
     return found
 
 
-_NO_IDS = {
-    "a,b": "iv",
-    "paper_id,a": "iv",
-    ",a,b": "ivv",
-    "Unnamed: 0,a,b": "ivv",
-}
+_NO_IDS = {"a,b": "iv", "paper_id,a": "iv", ",a,b": "ivv", "Unnamed: 0,a,b": "ivv"}
 NODE_CASES = [
     *_recognised_ids(),
     *(Case(_of(names), holds, "refused", says=_BOTH) for names, holds in _NO_IDS.items()),

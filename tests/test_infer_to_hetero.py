@@ -74,11 +74,7 @@ MODELS: dict[str, tuple[Callable[[], Any], str]] = {
     "SAGEConv, max": (lambda: net(two, conv1=sage(3), conv2=sage(8, aggr="max")), "mean"),
     "GATConv": (
         lambda: net(
-            with_skips,
-            conv1=gat(6, heads=2),
-            conv2=gat(3),
-            lin1=Linear(-1, 12),
-            lin2=Linear(-1, 3),
+            with_skips, conv1=gat(6, heads=2), conv2=gat(3), lin1=Linear(-1, 12), lin2=Linear(-1, 3)
         ),
         "mean",
     ),

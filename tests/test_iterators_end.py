@@ -71,11 +71,7 @@ def held():
     wait_until(lambda: alive() == [])
     with open("/proc/self/maps") as maps:
         mappings = sum(1 for _ in maps)
-    counts = (
-        threading.active_count(),
-        len(os.listdir("/proc/self/fd")),
-        status("VmLck"),
-    )
+    counts = (threading.active_count(), len(os.listdir("/proc/self/fd")), status("VmLck"))
     return counts, len(os.listdir("/proc/self/task")), mappings, status("RssAnon")
 
 

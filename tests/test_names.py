@@ -19,10 +19,7 @@ MOST_PRONOUNS = 60
 MOST_ANY = 500
 MOST_POSITIONAL = 5
 # Their order is PyG's, which its users know.
-ORDER_OF_PYG = {
-    "pyg/data_module.py: __init__",
-    "pyg/subgraph_loaders.py: __init__",
-}
+ORDER_OF_PYG = {"pyg/data_module.py: __init__", "pyg/subgraph_loaders.py: __init__"}
 NAMES_OF_PYG = {"NeighborLoader", "LinkNeighborLoader"}  # `graphzero.pyg` has both as well
 NAMES_OF_COMMANDS = {"add_options", "run"}  # in each module of `commands/`
 NAMES_OF_RAY = {"infer"}  # `graphzero.ray` does the same on a cluster

@@ -70,10 +70,7 @@ def test_every_name_and_value_of_a_graph(tmp_path):
         assert torch.equal(again.val_mask, data.valid_mask)
         assert again.train_idx.tolist() == data.train_mask.nonzero().view(-1).tolist()
         assert again.pos is None
-        for name, of in (
-            ("foo", "no 'foo'; it has x, y"),
-            ("coalesce", "before `from_data`"),
-        ):
+        for name, of in (("foo", "no 'foo'; it has x, y"), ("coalesce", "before `from_data`")):
             with pytest.raises(AttributeError, match=of):
                 getattr(again, name)
         with pytest.raises(KeyError, match="no 'foo'"):

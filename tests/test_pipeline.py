@@ -39,6 +39,8 @@ class Item:
 class Phases:
     """Records what is done with which mini-batches; `hold` delays the placing."""
 
+    is_sampling = False
+
     def __init__(self, *, reads=True, fails=(), num_bytes=1 << 30, hold=None, group=1):
         self.reads, self.fails, self.num_bytes, self.hold = reads, fails, num_bytes, hold
         self.calls, self.sampled, self.groups, self.placed = [], [], [], []
@@ -48,8 +50,11 @@ class Phases:
         return self.group
 
     def sample(self, numbers):
+        self.is_sampling = True
         self.calls.append(len(numbers))
         self.sampled += numbers
+        time.sleep(1e-4)
+        self.is_sampling = False
         return [
             Item(number, KeyError(number) if number in self.fails else None, self.num_bytes)
             for number in numbers
@@ -62,6 +67,7 @@ class Phases:
         self.groups.append([item.number for item in items])
 
     def place(self, items, *, apart=False):
+        assert apart or not self.is_sampling  # a team does one thing at a time
         if self.hold is not None:
             self.hold.wait(60)
         self.placed += [item.number for item in items]
@@ -148,7 +154,7 @@ def test_no_more_is_alive_than_memory_was_counted_for(places_ahead, lookahead, g
 @pytest.mark.parametrize(("fits", "calls"), [(True, [4, 8, 8]), (False, [1, 2, 4, 4])])
 def test_calls_have_mini_batches_for_all_threads(fits, calls):
     """In memory from the first one on, and two for each then: they end at different times."""
-    phases = Phases(reads=False)
+    phases = Phases(reads=False, num_bytes=100)
     list(pipeline(phases, lookahead=2, threads=4, fits=fits))
     assert phases.calls[: len(calls)] == calls
 
@@ -162,6 +168,23 @@ def test_large_ones_are_placed_one_by_one_and_small_ones_together():
         time.sleep(0.02)
         assert (len(phases.placed), results.num_finished) == (1 + ahead, ahead)
         results.close()
+
+
+def test_what_is_due_is_placed_while_large_ones_are_sampled():
+    class Slow(Phases):
+        def sample(self, numbers):
+            if numbers[0] > 5:
+                assert sampled.wait(60)
+            return super().sample(numbers)
+
+    sampled, phases = threading.Event(), Slow(reads=False)
+    results = pipeline(phases, lookahead=1, threads=2)
+    try:
+        assert [next(results).number for _ in range(5)] == [0, 1, 2, 3, 4]
+        wait_until(lambda: phases.placed == [0, 1, 2, 3, 4, 5])
+    finally:
+        sampled.set()
+    assert len(list(results)) == COUNT - 5
 
 
 @pytest.mark.parametrize("lookahead", [0, 1, 4])
@@ -194,7 +217,7 @@ def test_whoever_waits_is_told_that_threads_were_closed():
     results = pipeline(Phases(hold=hold), lookahead=3)
     with ThreadPoolExecutor(1) as pool:
         consuming = pool.submit(list, results)
-        wait_until(lambda: len(alive()) == 2)
+        wait_until(lambda: len(alive()) == 3)
         results._threads.stop()
         hold.set()
         with pytest.raises(RuntimeError, match="closed"):
@@ -207,7 +230,7 @@ def test_what_was_not_filled_is_not_handed_out(num_bytes):
 
     class Stopping(Phases):
         def place(self, items, *, apart=False):
-            super().place(items)
+            super().place(items, apart=apart)
             if items[-1].number > 3:
                 stop.set()
 

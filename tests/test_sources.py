@@ -171,10 +171,7 @@ FOLDERS: list[tuple[dict[str, Any], str]] = [
     ({"a.parquet": pa.table({"src": [True], "dst": [1]})}, "source id has type bool"),
     ({"a.parquet": edge_table([[0, 1], [1, 1 << 32]])}, "record 1: 4294967296 is not a target id"),
     ({"a.parquet": pa.table({})}, "has no columns"),
-    (
-        {"a.parquet": edge_table(time=[datetime.time(12, 30)] * 4)},
-        "not a number type: cast",
-    ),
+    ({"a.parquet": edge_table(time=[datetime.time(12, 30)] * 4)}, "not a number type: cast"),
     ({"a.parquet": edge_table(time=["1"] * 4)}, "string, not a number type: cast it first"),
     ({"a.parquet": pa.table({"src": [0], "dst": ["1"]})}, "the target id has type string"),
     ({"a.parquet": edge_table(), "b.parquet": TWO_OF_A_NAME}, "the columns src, dst, src"),

@@ -286,11 +286,7 @@ def test_nothing_is_left_of_a_tuning_that_is_interrupted(folder):
     words = ["tune", str(folder), "--memory-limit", "600MB", "--fanouts", "2", "--step-ms", "9999"]
     command = [sys.executable, "-m", "graphzero", *words]
     process = subprocess.Popen(
-        command,
-        cwd=folder,
-        stderr=subprocess.PIPE,
-        preexec_fn=files.let_be_interrupted,
-        text=True,
+        command, cwd=folder, stderr=subprocess.PIPE, preexec_fn=files.let_be_interrupted, text=True
     )
     below: list[psutil.Process] = []
     end = time.monotonic() + 60

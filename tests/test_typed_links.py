@@ -117,11 +117,7 @@ def test_trees_of_seed_edges_have_no_later_edges(ds, kind, mode):
 @pytest.mark.parametrize("disjoint", [False, True])
 @pytest.mark.parametrize(
     ("seeds", "excluded", "directions"),  # of unwanted edges, by type
-    [
-        (RATES, True, {RATES: [1], LIKED: [-1]}),
-        (KNOWS, True, {KNOWS: [1, -1]}),
-        (KNOWS, False, {}),
-    ],
+    [(RATES, True, {RATES: [1], LIKED: [-1]}), (KNOWS, True, {KNOWS: [1, -1]}), (KNOWS, False, {})],
 )
 def test_batches_without_seed_edges(ds, seeds, excluded, directions, disjoint):
     edges = ds[seeds].edge_index[:, :128]

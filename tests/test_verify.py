@@ -138,10 +138,7 @@ def _replace(old, new):
         (_cut(4100), "features.gd", 4100, "truncated"),
         (_cut(-1), "features.gd", 4096 + 479, "truncated"),
         (lambda f: (f / "features.gd").unlink(), "features.gd", 0, "is missing, but dataset.json"),
-        (
-            lambda f: shutil.copy(f / "graph.gl", f / "labels.gd"),
-            *("", 0, "labels.gd"),
-        ),
+        (lambda f: shutil.copy(f / "graph.gl", f / "labels.gd"), *("", 0, "labels.gd")),
         (_replace(b"{", b"["), "dataset.json", 0, "is not a graphzero dataset"),
         (_replace(b'"version": 2', b'"version": 9'), "dataset.json", 0, "has version 9"),
         (_replace(b'"num_nodes": 40', b'"num_nodes": -4'), "dataset.json", 0, "num_nodes is -4"),

@@ -1,9 +1,10 @@
 """`GroupPipeline`: mini-batches are sampled and read in groups, and placed before they are wanted.
 
-One thread samples and places, each with a team of the core. Another one reads, where anything is
-read; else it places large mini-batches: sampling waits for memory, placing is bound by its
-bandwidth, and side by side both take less time. They and the loop send each other messages: nobody
-waits for a lock.
+One thread decides what is next, and places. It also samples small mini-batches; large ones, and
+those whose topology is read, are sampled by a second thread: what is due is then placed at once,
+and side by side both take less time, because sampling waits for memory, and placing is bound by its
+bandwidth. A third thread reads. Sampling and placing have a team of the core each. The threads and
+the loop send each other messages: nobody waits for a lock.
 """
 
 from __future__ import annotations
@@ -108,15 +109,8 @@ class _Asked:
 
 
 @dataclass(frozen=True)
-class _ToPlace(Generic[_T]):
-    """Mini-batches that the thread that reads is to place."""
-
-    items: list[_T]
-
-
-@dataclass(frozen=True)
 class _Sampled(Generic[_T]):
-    """Mini-batches that the thread that reads topology has sampled."""
+    """Mini-batches that the thread that samples has sampled."""
 
     items: list[_T]
 
@@ -148,9 +142,7 @@ class GroupPipeline(Iterator[_T], Generic[_T]):
         self._unsaid = 0  # mini-batches that were asked for, of which the threads do not know
         self._is_closed = False
         self._preparer = _Preparer(phases, numbers, sizes, stop)
-        self._threads = WorkerThreads(
-            3 if sizes.reads_hops else 2, "graphzero-batch", on_stop=self._preparer.stop
-        )
+        self._threads = WorkerThreads(3, "graphzero-batch", on_stop=self._preparer.stop)
 
     @property
     def num_finished(self) -> int:
@@ -182,8 +174,7 @@ class GroupPipeline(Iterator[_T], Generic[_T]):
         if self._taken == 0 and self._unsaid == 0:
             self._threads.submit(preparer.run)
             self._threads.submit(preparer.run_reads)
-            if self._sizes.reads_hops:
-                self._threads.submit(preparer.run_samples)
+            self._threads.submit(preparer.run_samples)
         self._unsaid += 1
         if 2 * self._unsaid >= preparer.most_ahead or results.empty():
             preparer.messages.put(_Asked(self._unsaid))
@@ -222,7 +213,7 @@ class _Preparer(Generic[_T]):
         self._stop = stop
         self.messages: SimpleQueue[_Asked | list[_T] | _Sampled[_T] | _Stopped] = SimpleQueue()
         self._to_sample: SimpleQueue[Sequence[int] | _Stopped] = SimpleQueue()
-        self._to_read: SimpleQueue[list[_T] | _ToPlace[_T] | _Stopped] = SimpleQueue()
+        self._to_read: SimpleQueue[list[_T] | _Stopped] = SimpleQueue()
         self.results: SimpleQueue[_T | BaseException | _Stopped] = SimpleQueue()
         # mini-batches that may be placed before they are wanted
         self.most_ahead = sizes.lookahead if sizes.places_ahead else 0
@@ -233,11 +224,11 @@ class _Preparer(Generic[_T]):
         self._call = sizes.threads if sizes.is_in_memory else 1
         self._group = 1  # mini-batches that are read together
         self._most = 1  # mini-batches that may be read together now
-        self._is_sampling = False  # in a thread of its own
+        self._samples_apart = sizes.reads_hops  # in a thread of its own
+        self._is_sampling = False  # there
         self._sampled: deque[_T] = deque()
         self._reading = 0
         self._read: deque[_T] = deque()
-        self._are_large = False  # mini-batches, so that they are placed apart
 
     def prepare(self, number: int) -> _T:
         """A mini-batch, in this thread."""
@@ -265,7 +256,7 @@ class _Preparer(Generic[_T]):
             except Empty:
                 return
 
-    # --- the thread that samples and places
+    # --- the thread that decides, and places
 
     def run(self) -> None:
         """Until all mini-batches are placed."""
@@ -321,7 +312,7 @@ class _Preparer(Generic[_T]):
         count = min(self._call, len(self._numbers) - self._begun)
         numbers = self._numbers[self._begun : self._begun + count]
         self._begun += count
-        if self._sizes.reads_hops:
+        if self._samples_apart:
             self._is_sampling = True
             self._to_sample.put(numbers)
         else:
@@ -342,7 +333,8 @@ class _Preparer(Generic[_T]):
             return max(threads, self._most) if self._sizes.reads_hops else threads
         seconds = sum(item.seconds for item in items) / max(1, len(items)) / threads
         enough = int(_SECONDS_A_CALL / seconds) if seconds > 0 else threads
-        least = 2 * threads if self._sizes.is_in_memory else threads  # they end at different times
+        # they end at different times, which matters where nothing is placed meanwhile
+        least = threads if self._samples_apart or not self._sizes.is_in_memory else 2 * threads
         return max(least, min(enough, _MOST_TOGETHER))
 
     def _send_to_read(self, most: int) -> None:
@@ -363,24 +355,18 @@ class _Preparer(Generic[_T]):
         self._placed += len(items)
         if reads_meanwhile:
             self._send_to_read(self._most)  # else the disk would rest
-        if self._are_large:
-            self._to_read.put(_ToPlace(items))
-            return
-        self._phases.place(items, apart=self._sizes.reads_hops)
+        self._phases.place(items, apart=self._is_sampling)
         if self._sizes.places_ahead and self._sizes.is_in_memory:
             largest = max(item.num_bytes for item in items)
             small = min(_SMALL_BYTES // max(1, largest), _MOST_TOGETHER)
             self.most_ahead = max(self._sizes.lookahead, small)
-            self._are_large = largest >= _LARGE_BYTES
-        self._hand_out(items)
-
-    def _hand_out(self, items: Sequence[_T]) -> None:
+            self._samples_apart = largest >= _LARGE_BYTES
         if self._stop:  # meanwhile: their arrays may not be filled
             return
         for item in items:
             self.results.put(item)
 
-    # --- the threads that read
+    # --- the threads that sample and read
 
     def run_samples(self) -> None:
         """Until it is stopped."""
@@ -394,12 +380,8 @@ class _Preparer(Generic[_T]):
         """Until it is stopped."""
         try:
             while not isinstance(work := self._to_read.get(), _Stopped):
-                if isinstance(work, _ToPlace):
-                    self._phases.place(work.items, apart=True)
-                    self._hand_out(work.items)
-                else:
-                    self._phases.read(work)
-                    self.messages.put(work)
+                self._phases.read(work)
+                self.messages.put(work)
                 del work
         except BaseException as error:
             self.results.put(error)
