@@ -16,19 +16,8 @@ import reference
 
 import graphzero as gz
 from graphzero.store import format as gz_format
+from graphzero.store import manifest
 from graphzero.store.format import FileWriter
-from graphzero.store.manifest import (
-    EDGE_TIME,
-    EDGE_WEIGHT,
-    EDGES,
-    NODES,
-    EdgeTable,
-    FileEntry,
-    Manifest,
-    NodeTable,
-    encode_manifest,
-    read_manifest,
-)
 
 
 def contents(folder):
@@ -38,7 +27,7 @@ def contents(folder):
 
 def committed(folder):
     """The files of a dataset by their final names, whatever they are called now."""
-    entries = read_manifest(folder).entries()
+    entries = manifest.read_manifest(folder).entries()
     return {entry.name: entry.resolve(folder).read_bytes() for entry in entries}
 
 
@@ -100,9 +89,9 @@ def read_file(path):
 
 def forget_checksums(folder):
     """Takes from a manifest, if there is one, what tells its files from others."""
-    manifest = folder / "dataset.json"
-    if manifest.exists():
-        manifest.write_text(re.sub(r',\s*"checksum": \d+', "", manifest.read_text()))
+    path = folder / "dataset.json"
+    if path.exists():
+        path.write_text(re.sub(r',\s*"checksum": \d+', "", path.read_text()))
 
 
 def damage(path, section, entries, value):
@@ -151,7 +140,7 @@ def write_dataset(folder, edges, num_nodes, *, features=None, labels=None, split
     rank = graph.node_rank if options.get("order") == "hot" else None
 
     def entry(name):
-        return FileEntry(name, f".{name}.0.gz-staged")
+        return manifest.FileEntry(name, f".{name}.0.gz-staged")
 
     attributes = {}
     for name, rows in (("features", features), ("labels", labels)):
@@ -163,13 +152,14 @@ def write_dataset(folder, edges, num_nodes, *, features=None, labels=None, split
     directed, incoming = options.get("directed", True), options.get("incoming", False)
     split_files = {name: entry(f"split_{name}.gd") for name in (splits or {})}
     num_classes = None if labels is None else int(np.max(labels)) + 1
-    nodes = NodeTable(num_nodes, attributes, split_files, num_classes)
-    sampled_by = {"weight": EDGE_WEIGHT, "time": EDGE_TIME}
-    edge_table = EdgeTable(int(graph.indptr[-1]), len(edges), entry("graph.gl"), **sampled_by)
+    nodes = manifest.NodeTable(num_nodes, attributes, split_files, num_classes)
+    sampled_by = {"weight": manifest.EDGE_WEIGHT, "time": manifest.EDGE_TIME}
+    stored, file = int(graph.indptr[-1]), entry("graph.gl")
+    table = manifest.EdgeTable(stored, len(edges), file, **sampled_by)
     neighbors = "both" if not directed else "in" if incoming else "out"
     how = {"order": options.get("order", "input"), "directed": directed}
-    manifest = Manifest({NODES: nodes}, {EDGES: edge_table}, neighbors, **how)
-    (folder / "dataset.json").write_bytes(encode_manifest(manifest))
+    data = manifest.Manifest({manifest.NODES: nodes}, {manifest.EDGES: table}, neighbors, **how)
+    (folder / "dataset.json").write_bytes(manifest.encode_manifest(data))
     return graph
 
 

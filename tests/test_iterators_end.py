@@ -8,6 +8,8 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
+from itertools import count
 
 import files
 import numpy as np
@@ -177,6 +179,37 @@ def test_a_signal_handler_may_close_the_iterator_that_it_interrupts(folder, look
         finally:
             signal.signal(signal.SIGUSR1, earlier)
         assert next(iterator, None) is None
+
+
+def ctrl_c_at(line):
+    """A trace function: Ctrl-C at some line of graphzero's that this thread comes to."""
+    lines = iter(range(1, line))
+
+    def trace(frame, event, _):
+        if not frame.f_globals["__name__"].startswith("graphzero"):
+            return None
+        if event == "line" and next(lines, None) is None:
+            raise KeyboardInterrupt
+        return trace
+
+    return trace
+
+
+@pytest.mark.extended
+def test_ctrl_c_at_any_line_leaves_nothing(folder):
+    with gz.open(folder) as ds:
+        batches = open_seeds(ds, "pread")
+        for line in count(1):  # until all of it goes by in fewer lines
+            with suppress(KeyboardInterrupt):
+                sys.settrace(ctrl_c_at(line))
+                iterator = iter(batches)
+                next(iterator)
+                sys.settrace(None)
+                iterator.close()
+                break
+            iterator = None
+            wait_until(lambda: alive() == [])
+    assert line > 500
 
 
 class Slow(gz.NeighborDataset):

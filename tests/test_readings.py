@@ -23,16 +23,6 @@ from memory_groups import group
 import graphzero as gz
 from graphzero import _core
 from graphzero.report import readings
-from graphzero.report.readings import (
-    device_bytes,
-    machine_of,
-    mapped_files,
-    order_of_nodes,
-    read_environment,
-    read_files,
-    read_group,
-    read_processes,
-)
 from graphzero.report.recording import GroupReading
 from graphzero.store import mapped_file as residency
 
@@ -72,12 +62,12 @@ def test_what_ended_children_have_counted_counts_once(tmp_path):
         while time.process_time() < end:
             np.arange(1000).sum()
 
-    before = totals(read_processes())
+    before = totals(readings.read_processes())
     with others.child_of_this(work) as child:
-        found = read_processes()
+        found = readings.read_processes()
         during = totals(found)
         assert {one.pid for one in found} >= {os.getpid(), child}
-    found = read_processes()
+    found = readings.read_processes()
     after = totals(found)
     assert child not in [one.pid for one in found]
     assert during["cpu_seconds"] >= before["cpu_seconds"] + 0.1
@@ -96,8 +86,8 @@ def test_processes_and_files_of_other_users_are_known_in_part(public_folder):
     path.chmod(0o644)
 
     def look():
-        found = asdict(read_processes(parent, with_pss=True)[0])
-        return [found, mapped_files([parent]), asdict(read_files([path])[0])]
+        found = asdict(readings.read_processes(parent, with_pss=True)[0])
+        return [found, readings.mapped_files([parent]), asdict(readings.read_files([path])[0])]
 
     found, mapped, cached = others.as_nobody(look)
     assert {found[name] for name in ("read_bytes", "pss", "pss_anonymous", "pss_file")} == {None}
@@ -111,21 +101,21 @@ def test_processes_that_have_ended_are_left_out():
     with subprocess.Popen(["true"]) as child:
         while psutil.Process(child.pid).status() != psutil.STATUS_ZOMBIE:
             time.sleep(0.005)
-        assert child.pid not in [one.pid for one in read_processes()]
-        assert read_processes(child.pid) == ()
-    assert read_processes(child.pid, with_pss=True) == ()
+        assert child.pid not in [one.pid for one in readings.read_processes()]
+        assert readings.read_processes(child.pid) == ()
+    assert readings.read_processes(child.pid, with_pss=True) == ()
 
 
 def test_without_proc_psutil_tells_what_it_knows(tmp_path, monkeypatch):
     """As on macOS."""
     monkeypatch.setattr(readings, "PROC", tmp_path)
     monkeypatch.delattr(psutil.Process, "io_counters", raising=False)
-    found = asdict(read_processes(with_pss=True)[0])
+    found = asdict(readings.read_processes(with_pss=True)[0])
     assert {name for name, value in found.items() if value is not None} == {
         *("pid", "name", "rss", "cpu_seconds")
     }
-    assert mapped_files([os.getpid()]) == []
-    assert read_group(os.getpid()) is None
+    assert readings.mapped_files([os.getpid()]) == []
+    assert readings.read_group(os.getpid()) is None
 
 
 # --- memory groups
@@ -145,7 +135,7 @@ def found(tmp_path, monkeypatch):
 
     def found(membership):
         write(tmp_path / "proc/7", {"cgroup": membership})
-        return read_group(7)
+        return readings.read_group(7)
 
     return found
 
@@ -197,9 +187,9 @@ def test_readings_of_a_file(touched, tmp_path):
     path, mapping = touched
     last = PAGES - 1  # 100 bytes
     assert residency.resident_bytes(mapping) == len(TOUCHED) * PAGE
-    assert read_files([path])[0].page_cache == len(TOUCHED) * PAGE
+    assert readings.read_files([path])[0].page_cache == len(TOUCHED) * PAGE
     for parts in (1, 7, PAGES, 1000):
-        (found,) = read_files([path], parts)
+        (found,) = readings.read_files([path], parts)
         in_memory = np.isin(np.arange(PAGES), TOUCHED)
         shares = [part.mean() for part in np.array_split(in_memory, min(parts, PAGES))]
         assert found.residency == pytest.approx(shares)
@@ -207,7 +197,7 @@ def test_readings_of_a_file(touched, tmp_path):
     mapping.advise("release")
     (tmp_path / "empty").write_bytes(b"")
     # neither a folder nor a file that has gone
-    cold, nothing = read_files([path, tmp_path / "gone", tmp_path / "empty", tmp_path], 2)
+    cold, nothing = readings.read_files([path, tmp_path / "gone", tmp_path / "empty", tmp_path], 2)
     assert (cold.page_cache, cold.residency) == (0, [0.0, 0.0])
     assert cold.size == last * PAGE + 100
     assert (nothing.size, nothing.page_cache, nothing.residency) == (0, 0, [])
@@ -273,10 +263,10 @@ def test_files_that_processes_have_mapped(tmp_path):
 
     with others.child_of_this(map_all) as one, others.child_of_this(map_all) as two:
         (tmp_path / "deleted.gd").unlink()
-        found = mapped_files([one, two])
+        found = readings.mapped_files([one, two])
     expected = {"graph.gl", "features.gd", "rows.npy", "with blank.gd"}
     assert sorted(found) == sorted(str(tmp_path / name) for name in expected)
-    assert mapped_files([one]) == []  # it has ended
+    assert readings.mapped_files([one]) == []  # it has ended
 
 
 # --- disks
@@ -293,30 +283,30 @@ def test_the_device_below_the_innermost_mount_counts(tmp_path, monkeypatch):
     monkeypatch.setattr(psutil, "disk_partitions", lambda **_: shown)
     readings._device_of.cache_clear()
     try:
-        assert device_bytes(tmp_path) == 2048
-        machine = machine_of(tmp_path)
+        assert readings.device_bytes(tmp_path) == 2048
+        machine = readings.machine_of(tmp_path)
         assert (machine["disk"], machine["file_system"]) == (str(tmp_path / "mapper"), "ext4")
         counters.clear()
-        assert device_bytes(tmp_path) is None
+        assert readings.device_bytes(tmp_path) is None
     finally:
         readings._device_of.cache_clear()
 
 
 def test_the_environment_is_the_machine_and_the_versions(tmp_path):
-    environment = read_environment(tmp_path)
-    assert machine_of(tmp_path).items() <= environment.items()
+    environment = readings.read_environment(tmp_path)
+    assert readings.machine_of(tmp_path).items() <= environment.items()
     assert environment["cpu"]
     assert 1 <= environment["cores"] <= psutil.cpu_count()
     assert environment["system"].split()[0] in ("Linux", "Darwin")
     assert environment["python"] == sys.version.split()[0]
     assert set(environment) >= {"numpy", "torch"}
-    assert read_environment(None)["disk"] is None
+    assert readings.read_environment(None)["disk"] is None
 
 
 def test_the_order_of_nodes_is_unknown_once_others_have_joined(tmp_path):
     gz.build(tmp_path / "data", [[0, 1, 2], [1, 2, 0]]).close()
     paths = [str(tmp_path / "no.npy"), str(tmp_path / "data" / "graph.gl")]
-    assert order_of_nodes(paths) == "hot"
-    assert order_of_nodes(paths[:1]) is None
+    assert readings.order_of_nodes(paths) == "hot"
+    assert readings.order_of_nodes(paths[:1]) is None
     gz.append(tmp_path / "data", [[3, 1, 0], [1, 2, 3]]).close()
-    assert order_of_nodes(paths) is None
+    assert readings.order_of_nodes(paths) is None

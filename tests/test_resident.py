@@ -136,7 +136,9 @@ def is_running():
 
 
 def keeper_of(*fixed):
-    return PrefixKeeper(memory.MemoryWatch(), fixed, PrefixGroup([], []))
+    keeper = PrefixKeeper(memory.MemoryWatch(), fixed, PrefixGroup([], []))
+    keeper.start()
+    return keeper
 
 
 def test_prefixes_are_read_again_after_a_batch_and_left_at_the_end(cold_store):
@@ -167,6 +169,7 @@ class Kept:
         self.keeper = PrefixKeeper(
             self.watch, [], self.prefix, first=first, most=most, reserve=reserve, **options
         )
+        self.keeper.start()
 
     def count_batch(self):
         self.watch.batches += 1

@@ -21,18 +21,8 @@ from cli_program import run
 
 import graphzero as gz
 from graphzero.report import limited_memory
-from graphzero.report import tune as module
+from graphzero.report import tune as tuning
 from graphzero.report.readings import read_files
-from graphzero.report.tune import (
-    Trial,
-    Tuned,
-    Workload,
-    as_argument,
-    drop_files,
-    measure,
-    settings_to_compare,
-    tune,
-)
 from graphzero.store.atomic import folder_lock
 
 pytestmark = pytest.mark.no_asan  # starts processes with a limit that fits the plain interpreter
@@ -58,13 +48,13 @@ def folder(tmp_path):
 
 @pytest.fixture
 def work(folder):
-    return Workload(str(folder), [3, 2], 100)
+    return tuning.Workload(str(folder), [3, 2], 100)
 
 
 @pytest.fixture
 def few(monkeypatch):
     """Only three settings are compared."""
-    monkeypatch.setattr(module, "settings_to_compare", lambda *_: list(SETTINGS))
+    monkeypatch.setattr(tuning, "settings_to_compare", lambda *_: list(SETTINGS))
 
 
 def _files(folder):
@@ -77,14 +67,14 @@ KILLED = "killed: it needs more memory than 1 MB: give a larger limit"
 def _measure(work, setting, *args, **_):
     """Stands for `measure`: "pread" is fast, "none" is killed."""
     if setting.strategy == "none":
-        return Trial(setting, reason=KILLED)
+        return tuning.Trial(setting, reason=KILLED)
     seconds = {"pread": 0.1, "auto": 0.2}[setting.strategy]
-    return Trial(setting, seconds=(seconds,) * 4, available=10**9)
+    return tuning.Trial(setting, seconds=(seconds,) * 4, available=10**9)
 
 
 @pytest.fixture
 def no_trials(monkeypatch):
-    monkeypatch.setattr(module, "measure", _measure)
+    monkeypatch.setattr(tuning, "measure", _measure)
 
 
 # --- the whole
@@ -109,9 +99,9 @@ def test_the_choice_is_printed_and_nothing_is_written(folder, few, tmp_path, cap
     assert all(float(row["seconds_per_batch"]) > 0 for row in rows)
 
 
-@pytest.mark.parametrize("setting", [gz.Prefetch(), *settings_to_compare(10**9, 10**9)[3:]])
+@pytest.mark.parametrize("setting", [gz.Prefetch(), *tuning.settings_to_compare(10**9, 10**9)[3:]])
 def test_a_setting_can_be_copied_into_python(setting):
-    assert eval(f"dict({as_argument(setting)})", {"gz": gz}) == {"prefetch": setting}
+    assert eval(f"dict({tuning.as_argument(setting)})", {"gz": gz}) == {"prefetch": setting}
 
 
 def test_the_result_as_json(folder, few, no_trials, capfd):
@@ -131,7 +121,7 @@ def test_the_result_as_json(folder, few, no_trials, capfd):
 
 def test_the_fastest_setting_is_chosen(work, no_trials):
     lines: list[str] = []
-    found = tune(work, disk=False, settings=SETTINGS, rounds=3, say=lines.append)
+    found = tuning.tune(work, disk=False, settings=SETTINGS, rounds=3, say=lines.append)
     assert found.seconds == {SETTINGS[0]: 0.2, SETTINGS[1]: 0.1}
     assert [one.setting for one in found.trials].count(SETTINGS[2]) == 1  # it failed
     assert f'round 1, prefetch=gz.Prefetch(strategy="none"): {KILLED}' in lines
@@ -143,36 +133,38 @@ def test_the_fastest_setting_is_chosen(work, no_trials):
     assert table[1].startswith("* pread     2  ")
     assert KILLED in table[3]
     with pytest.raises(RuntimeError, match=f"every setting failed; the first: {KILLED}"):
-        tune(work, memory_limit=1 << 30, disk=False, settings=[SETTINGS[2]])
+        tuning.tune(work, memory_limit=1 << 30, disk=False, settings=[SETTINGS[2]])
 
 
 @pytest.mark.parametrize(("budget", "start", "least"), [(300, 3, 12), (60, 3, 2), (60, 0.2, 12)])
 def test_the_budget_is_kept_within_a_tenth(work, monkeypatch, budget, start, least):
     """By a clock that trials advance: what a process takes to start is known after the first."""
     now = [1000.0]
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    settings = settings_to_compare(10**9, 10**9)
+    monkeypatch.setattr(tuning, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    settings = tuning.settings_to_compare(10**9, 10**9)
 
     def measure(_, setting, *args, seconds, timeout):
         per_batch = 0.5 + settings.index(setting) / 100
         taken = min(timeout, start + seconds * (1.2 if setting == settings[1] else 1.0))
         now[0] += taken
-        return Trial(setting, seconds=(per_batch,) * 3, available=1)
+        return tuning.Trial(setting, seconds=(per_batch,) * 3, available=1)
 
-    monkeypatch.setattr(module, "measure", measure)
-    found = tune(work, disk=False, settings=settings, seconds=budget)
+    monkeypatch.setattr(tuning, "measure", measure)
+    found = tuning.tune(work, disk=False, settings=settings, seconds=budget)
     assert 0.9 * budget <= now[0] - 1000 <= 1.1 * budget
-    times = module.of_settings(found.trials)
+    times = tuning.of_settings(found.trials)
     assert sum(len(each) == 3 for each in times.values()) >= least
     assert found.chosen == settings[0]
     with pytest.raises(ValueError, match=r"the budget is too short: 3 trials of 2 settings"):
-        tune(work, disk=False, settings=settings, seconds=2)
+        tuning.tune(work, disk=False, settings=settings, seconds=2)
 
 
 def test_a_setting_that_later_rounds_left_out_is_not_chosen(work):
-    trials = [Trial(one, round, (1.0,), available=1) for one in SETTINGS[:2] for round in range(3)]
-    once = Trial(SETTINGS[2], 0, (0.1,), available=1)
-    found = Tuned(work, None, None, 10, (*trials, once), {})
+    trials = [
+        tuning.Trial(one, round, (1.0,), available=1) for one in SETTINGS[:2] for round in range(3)
+    ]
+    once = tuning.Trial(SETTINGS[2], 0, (0.1,), available=1)
+    found = tuning.Tuned(work, None, None, 10, (*trials, once), {})
     assert (found.chosen, found.seconds[SETTINGS[2]]) == (SETTINGS[0], 0.1)
 
 
@@ -218,10 +210,12 @@ def test_builds_and_measurements_exclude_each_other(folder, monkeypatch, capfd):
         refused.append(capfd.readouterr().err)
         gz.open(folder).close()  # what trains is not concerned
         # settings that are about as fast are no reason to leave the default
-        return Trial(setting, seconds=(0.1 if setting == SETTINGS[0] else 0.099,), available=1)
+        return tuning.Trial(
+            setting, seconds=(0.1 if setting == SETTINGS[0] else 0.099,), available=1
+        )
 
-    monkeypatch.setattr(module, "measure", measured)
-    found = tune(Workload(str(folder)), disk=False, rounds=3, settings=SETTINGS)
+    monkeypatch.setattr(tuning, "measure", measured)
+    found = tuning.tune(tuning.Workload(str(folder)), disk=False, rounds=3, settings=SETTINGS)
     assert found.chosen == SETTINGS[0]
     assert all("another build, conversion or measurement" in error for error in refused)
     build(folder, seed=1)  # the lock has ended
@@ -244,25 +238,25 @@ def test_a_trial_begins_cold_and_ends_with_figures(tmp_path, monkeypatch):
     paths = sorted(Path("typed").glob("*.g[ld]"))
     for path in paths:
         path.read_bytes()
-    work = Workload("typed", {"author__writes__paper": [3, 2]}, 100, gather=("x",))
+    work = tuning.Workload("typed", {"author__writes__paper": [3, 2]}, 100, gather=("x",))
     setting = gz.Prefetch("pread", resident=0)
-    result = measure(work, setting, None, paths, seconds=30, batches=4)
+    result = tuning.measure(work, setting, None, paths, seconds=30, batches=4)
     assert result.reason is None
     assert len(result.seconds) == 4
     assert result.stats["num_seeds"] == 100
-    drop_files(paths)
+    tuning.drop_files(paths)
     if sum(found.page_cache or 0 for found in read_files(paths)) > 0:
         pytest.skip("this file system keeps pages that it was told to drop")
     assert result.stats["pages_missed"] > 0
 
 
 def test_what_fails_and_what_takes_too_long_is_a_reason(work, monkeypatch):
-    result = measure(replace(work, split="missing"), gz.Prefetch("none"), None, [])
+    result = tuning.measure(replace(work, split="missing"), gz.Prefetch("none"), None, [])
     assert (result.seconds_per_batch, result.seconds) == (None, ())
     assert "failed: ValueError: 'missing' is no split of the dataset" in str(result.reason)
-    monkeypatch.setattr(module, "_START_SECONDS", 0.5)
+    monkeypatch.setattr(tuning, "_START_SECONDS", 0.5)
     slow = replace(work, step_ms=1e6)
-    result = measure(slow, gz.Prefetch("none"), None, [], seconds=0.1)
+    result = tuning.measure(slow, gz.Prefetch("none"), None, [], seconds=0.1)
     assert result.reason == "took longer than 1 s"
 
 
@@ -271,7 +265,7 @@ def test_a_trial_beyond_the_limit_is_killed(work):
     hungry = replace(work, split="all", fanouts=[-1, -1, -1], batch_size=200, step_ms=5000)
     try:
         with limited_memory.limited_group(60 * MB) as group:
-            result = measure(hungry, gz.Prefetch("none", lookahead=90), group, [])
+            result = tuning.measure(hungry, gz.Prefetch("none", lookahead=90), group, [])
     except limited_memory.NoMemoryGroup as error:
         pytest.skip(str(error))
     assert result.reason == "killed: it needs more memory than 63 MB: give a larger limit"

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphzero.store.format import (
-    FLAG_DIRECTED,
-    FLAG_INCOMING,
-    FLAG_TYPED,
-    read_header,
-    verify_file,
-)
+from graphzero.store import format as gz_format
 from graphzero.store.manifest import read_manifest
 
 WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
@@ -30,9 +24,10 @@ def check_files(folder, neighbors):
     names = {entry.name for entry in manifest.entries()}
     assert {path.name for path in folder.iterdir()} == {*names, "dataset.json"}
     for name in names:
-        verify_file(folder / name)
+        gz_format.verify_file(folder / name)
         if name.endswith(".gl"):
-            flags = FLAG_TYPED | FLAG_DIRECTED | FLAG_INCOMING * (neighbors == "in")
-            header = read_header(folder / name)
+            incoming = gz_format.FLAG_INCOMING * (neighbors == "in")
+            flags = gz_format.FLAG_TYPED | gz_format.FLAG_DIRECTED | incoming
+            header = gz_format.read_header(folder / name)
             assert header.flags == flags
             assert header.find("node_ids") is None

@@ -97,9 +97,12 @@ class PrefixKeeper:
         self._is_stopped = False
         self._signals: SimpleQueue[None] = SimpleQueue()  # its put is safe in a destructor
         self._threads = WorkerThreads(1, "graphzero-resident", on_stop=self._stop)
-        for prefix, goal in fixed:
+
+    def start(self) -> None:
+        """Begins, in a thread. Whoever calls this closes it even if that is interrupted."""
+        for prefix, goal in self._fixed:
             prefix.resize(goal)
-        watch.sample_limits()
+        self._watch.sample_limits()
         self._adapt()  # before the first rows are read: they may be in memory already
         self._threads.submit(self._run)
         KEEPERS.add(self)

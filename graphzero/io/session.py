@@ -495,7 +495,7 @@ class Session:
                     reserve=plan.reserve,
                     reserve_at_first=(ranks - 1) * plan.in_flight,
                 )
-                stack.enter_context(closing(self._keeper))
+                stack.enter_context(closing(self._keeper)).start()
             self._stack = stack.pop_all()
 
     @property
@@ -560,3 +560,7 @@ class Session:
         """Ends all threads, after the calls that they are in."""
         if self._process == os.getpid():
             run_outside(self._stack.close)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_stack"):  # Ctrl-C may come before anybody would close it
+            self.close()

@@ -305,7 +305,8 @@ class SendingIterator(Iterator[Any]):
         self._threads.close()
 
     def __del__(self) -> None:
-        run_outside(self._threads.close)  # persistent workers serve the next pass after that
+        if hasattr(self, "_threads"):  # else Ctrl-C came before they were made
+            run_outside(self._threads.close)  # persistent workers serve the next pass after that
 
 
 def _stopped() -> RuntimeError:

@@ -186,7 +186,8 @@ class WorkerThreads:
                 _join(thread)
 
     def __del__(self) -> None:
-        run_outside(self._state.stop)
+        if hasattr(self, "_state"):  # else Ctrl-C came before it was made
+            run_outside(self._state.stop)
 
 
 def run_outside(function: Callable[[], object]) -> None:
