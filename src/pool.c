@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 static const uint64_t HUGE_PAGE = UINT64_C(2) << 20;
+static const uint64_t MOST_UNMARKED = UINT64_C(16) << 20; /* idle: a loop waits for the marking */
 
 void gz_pool_init(gz_pool *pool, uint64_t most_idle_bytes)
 {
@@ -101,7 +102,8 @@ void gz_pool_give(gz_pool *pool, gz_block block)
         release(pool, 0);
 #if defined(MADV_FREE)
     /* Where memory is short, the kernel takes idle blocks back instead of killing the process. */
-    madvise(block.memory, (size_t)block.bytes, MADV_FREE);
+    if (pool->idle_bytes + block.bytes > MOST_UNMARKED)
+        madvise(block.memory, (size_t)block.bytes, MADV_FREE);
 #endif
     pool->idle[pool->num_idle++] = block;
     pool->idle_bytes += block.bytes;

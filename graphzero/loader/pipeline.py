@@ -9,6 +9,7 @@ the loop send each other messages: nobody waits for a lock.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -99,13 +100,17 @@ _MOST_TOGETHER = 64
 _LARGE_BYTES = 8 << 20  # of a mini-batch that is placed while others are sampled
 # A call into the core is to work for so long, where batches are small.
 _SECONDS_A_CALL = 1e-3
+# A loop that has just got a mini-batch begins its work, for which it needs the GIL: what is not due
+# waits meanwhile.
+_SECONDS_OF_THE_LOOP = 5e-4
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """The loop wants so many more mini-batches."""
+    """The loop wants so many more mini-batches; `waits` unless it has got one."""
 
     count: int
+    waits: bool
 
 
 @dataclass(frozen=True)
@@ -176,8 +181,9 @@ class GroupPipeline(Iterator[_T], Generic[_T]):
             self._threads.submit(preparer.run_reads)
             self._threads.submit(preparer.run_samples)
         self._unsaid += 1
-        if 2 * self._unsaid >= preparer.most_ahead or results.empty():
-            preparer.messages.put(_Asked(self._unsaid))
+        waits = results.empty()
+        if 2 * self._unsaid >= preparer.most_ahead or waits:
+            preparer.messages.put(_Asked(self._unsaid, waits))
             self._unsaid = 0
         # what was begun by the process that forked this one will never be done here
         result = results.get() if self._threads.is_open else _Stopped()
@@ -273,15 +279,17 @@ class _Preparer(Generic[_T]):
                 message = self.messages.get(block=waits)
             except Empty:
                 return
-            waits = False
             if isinstance(message, _Asked):
                 self._asked += message.count
+                if waits and not message.waits:
+                    time.sleep(_SECONDS_OF_THE_LOOP)
             elif isinstance(message, list):
                 self._read += message
                 self._reading = 0
             elif isinstance(message, _Sampled):
                 self._is_sampling = False
                 self._take_sampled(message.items)
+            waits = False
 
     def _advance(self) -> bool:
         """Does one thing, if there is any; what is due first."""
