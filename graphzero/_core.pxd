@@ -128,19 +128,6 @@ cdef extern from "graphzero/rng.h" nogil:
     void gz_shuffle(uint64_t key, int64_t *ids, int64_t count)
 
 
-cdef extern from "graphzero/idmap.h" nogil:
-    ctypedef struct gz_idmap:
-        int64_t *nodes
-        int64_t count
-    void gz_idmap_init(gz_idmap *map)
-    void gz_idmap_free(gz_idmap *map)
-    void gz_idmap_clear(gz_idmap *map, bool_t wide)
-    gz_code gz_idmap_reserve(gz_idmap *map, uint64_t count, gz_error *err)
-    void gz_idmap_seed(gz_idmap *map, const int64_t *seeds, int64_t count)
-    void gz_idmap_relabel(gz_idmap *map, const int64_t *ids, int64_t begin, int64_t end,
-                          int64_t *local)
-
-
 cdef extern from "graphzero/texts.h" nogil:
     ctypedef struct gz_texts:
         const uint8_t *bytes
@@ -435,8 +422,6 @@ cdef extern from "graphzero/reads.h" nogil:
     void gz_picks_in_turn(gz_pick *picks, int64_t count, gz_pick *later)
     void gz_picks_divide(const gz_pick *picks, int64_t count, const int64_t *ends, int64_t parts,
                          gz_pick *out, int64_t *begins)
-    void gz_picks_copy(const gz_pick *picks, int64_t count, const unsigned char *rows,
-                       uint64_t row_bytes, const gz_cast *cast, unsigned char *out)
 
 
 cdef extern from "graphzero/page_map.h" nogil:

@@ -2,32 +2,38 @@
 
 #include <stddef.h>
 
+#include "graphzero/past_cache.h"
+
 enum { ID_HINT_DISTANCE = 32 };
 
 GZ_INLINE void gather(const unsigned char *rows, uint64_t row_bytes, const gz_cast *cast,
                       const int64_t *ids, int64_t begin, int64_t end, const uint8_t *chosen,
                       unsigned char *out)
 {
-    int64_t ahead = gz_row_hint_distance(cast->past_cache);
     uint64_t out_bytes = gz_cast_bytes(cast, row_bytes);
     for (int64_t i = begin; i < end; i++) {
-        if (i + ahead < end)
-            gz_row_hint(rows + (uint64_t)ids[i + ahead] * row_bytes, row_bytes, cast->past_cache);
+        if (i + GZ_ROW_HINT_DISTANCE < end)
+            gz_row_hint(rows + (uint64_t)ids[i + GZ_ROW_HINT_DISTANCE] * row_bytes, row_bytes);
         if (chosen == NULL || chosen[i])
             gz_cast_copy(cast, rows + (uint64_t)ids[i] * row_bytes, row_bytes,
                          out + (uint64_t)i * out_bytes);
     }
-    gz_end_past_cache();
 }
 
 void gz_gather_rows(const unsigned char *rows, uint64_t row_bytes, const gz_cast *cast,
                     const int64_t *ids, int64_t begin, int64_t end, const uint8_t *chosen,
                     unsigned char *out)
 {
-    if (gz_is_as_stored(cast))
-        gather(rows, row_bytes, &GZ_AS_STORED, ids, begin, end, chosen, out);
-    else
+    if (cast->past_cache)
+        gz_gather_past_cache(rows, row_bytes, ids, begin, end, chosen, out);
+    else if (cast->convert != NULL)
         gather(rows, row_bytes, cast, ids, begin, end, chosen, out);
+    else if (row_bytes == 1) /* of a known size, numbers such as labels need no call of memcpy */
+        gather(rows, 1, &GZ_AS_STORED, ids, begin, end, chosen, out);
+    else if (row_bytes == 8)
+        gather(rows, 8, &GZ_AS_STORED, ids, begin, end, chosen, out);
+    else
+        gather(rows, row_bytes, &GZ_AS_STORED, ids, begin, end, chosen, out);
 }
 
 uint64_t gz_translate(const gz_ids *table, uint64_t limit, const int64_t *ids, int64_t begin,

@@ -70,6 +70,7 @@ gz_code gz_page_map_read(const gz_mapping *mapping, uint64_t first, uint64_t cou
     return code;
 }
 
+/* Whether all pages of a row are in memory; false for rows beyond the map. */
 GZ_INLINE bool has_row(const gz_page_map *map, uint64_t row, uint64_t before, unsigned shift)
 {
     uint64_t begin = before + row * map->row_bytes;
@@ -88,13 +89,6 @@ static uint64_t before_rows(const gz_page_map *map, unsigned *shift)
     for (*shift = 0; UINT64_C(1) << *shift < page;)
         ++*shift;
     return map->origin % page;
-}
-
-bool gz_page_map_has_row(const gz_page_map *map, uint64_t row)
-{
-    unsigned shift;
-    uint64_t before = before_rows(map, &shift);
-    return has_row(map, row, before, shift);
 }
 
 int64_t gz_picks_beyond(const int64_t *rows, int64_t count, const gz_page_map *map, gz_pick *picks,

@@ -98,21 +98,19 @@ void gz_picks_divide(const gz_pick *picks, int64_t count, const int64_t *ends, i
 GZ_INLINE void copy_picks(const gz_pick *picks, int64_t count, const unsigned char *rows,
                           uint64_t row_bytes, const gz_cast *cast, unsigned char *out)
 {
-    int64_t ahead = gz_row_hint_distance(cast->past_cache);
     uint64_t out_bytes = gz_cast_bytes(cast, row_bytes);
     for (int64_t i = 0; i < count; i++) {
-        if (i + ahead < count)
-            gz_row_hint(rows + picks[i + ahead].row * row_bytes, row_bytes, cast->past_cache);
+        if (i + GZ_ROW_HINT_DISTANCE < count)
+            gz_row_hint(rows + picks[i + GZ_ROW_HINT_DISTANCE].row * row_bytes, row_bytes);
         gz_cast_copy(cast, rows + picks[i].row * row_bytes, row_bytes,
                      out + picks[i].place * out_bytes);
     }
-    gz_end_past_cache();
 }
 
 void gz_picks_copy(const gz_pick *picks, int64_t count, const unsigned char *rows,
                    uint64_t row_bytes, const gz_cast *cast, unsigned char *out)
 {
-    if (gz_is_as_stored(cast))
+    if (cast->convert == NULL)
         copy_picks(picks, count, rows, row_bytes, &GZ_AS_STORED, out);
     else
         copy_picks(picks, count, rows, row_bytes, cast, out);

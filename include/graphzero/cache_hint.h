@@ -2,7 +2,6 @@
 #ifndef GRAPHZERO_CACHE_HINT_H
 #define GRAPHZERO_CACHE_HINT_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* always_inline: gcc considers a function that only gives hints free of side effects, and removes
@@ -18,18 +17,14 @@
 GZ_INLINE void gz_cache_hint(const void *address) { GZ_PREFETCH(address, 3); }
 
 /* How many rows ahead of the one that is copied a hint is given. */
-GZ_INLINE int64_t gz_row_hint_distance(bool past_cache) { return past_cache ? 32 : 8; }
+enum { GZ_ROW_HINT_DISTANCE = 8 };
 
-/* Of rows that are copied past the caches, more are on their way than the first level takes. The
- * hardware prefetcher follows a row once it has seen its first lines. */
-GZ_INLINE void gz_row_hint(const unsigned char *row, uint64_t row_bytes, bool past_cache)
+/* The hardware prefetcher follows a row once it has seen its first lines. */
+GZ_INLINE void gz_row_hint(const unsigned char *row, uint64_t row_bytes)
 {
     enum { BYTES_OF_LINE = 64, MOST_BYTES = 8 * BYTES_OF_LINE };
     for (uint64_t at = 0; at < row_bytes && at < MOST_BYTES; at += BYTES_OF_LINE)
-        if (past_cache)
-            GZ_PREFETCH(row + at, 2);
-        else
-            gz_cache_hint(row + at);
+        gz_cache_hint(row + at);
 }
 
 #endif

@@ -6,8 +6,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "graphzero/past_cache.h"
-
 /* Converts count numbers to float32. Neither side needs alignment; they must not overlap. */
 typedef void gz_convert(const unsigned char *restrict from, uint64_t count,
                         unsigned char *restrict to);
@@ -16,16 +14,11 @@ typedef void gz_convert(const unsigned char *restrict from, uint64_t count,
 typedef struct gz_cast {
     gz_convert *convert;
     unsigned shift;  /* a stored number has 1 << shift bytes */
-    bool past_cache; /* as stored, by gz_copy_past_cache */
+    bool past_cache; /* gathered as stored, by gz_gather_past_cache */
 } gz_cast;
 
 /* A constant, so that the compiler specialises loops for plain copies. */
 static const gz_cast GZ_AS_STORED = {NULL, 0, false};
-
-static inline bool gz_is_as_stored(const gz_cast *cast)
-{
-    return cast->convert == NULL && !cast->past_cache;
-}
 
 /* The conversion of a dtype to float32. All zeros for float32 itself and for an unknown code. */
 gz_cast gz_cast_of(uint32_t dtype);
@@ -40,9 +33,7 @@ static inline uint64_t gz_cast_bytes(const gz_cast *cast, uint64_t bytes)
 static inline void gz_cast_copy(const gz_cast *cast, const unsigned char *from, uint64_t bytes,
                                 unsigned char *to)
 {
-    if (cast->past_cache)
-        gz_copy_past_cache(to, from, bytes);
-    else if (cast->convert == NULL)
+    if (cast->convert == NULL)
         memcpy(to, from, (size_t)bytes);
     else
         cast->convert(from, bytes >> cast->shift, to);

@@ -26,9 +26,6 @@ typedef struct gz_page_map {
     uint64_t row_bytes;
 } gz_page_map;
 
-/* Whether all pages of a row are in memory; false for rows beyond the map. */
-bool gz_page_map_has_row(const gz_page_map *map, uint64_t row);
-
 /* Writes one pick for each of count rows that must be read, and 1 to in_memory[i] if row i need not
  * be, else 0. Returns the number of picks. */
 int64_t gz_picks_beyond(const int64_t *rows, int64_t count, const gz_page_map *map, gz_pick *picks,

@@ -6,15 +6,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether rows are to be copied so: their lines are mostly whole, the result is larger than what a
- * cache would still hold when it is read, and the processor has the instructions. */
+/* Whether rows are to be gathered so: their lines are mostly whole, the result is larger than what
+ * a cache would still hold when it is read, and the processor has the instructions. */
 bool gz_goes_past_cache(uint64_t row_bytes, uint64_t result_bytes);
 
-/* Like memcpy, of a line or more; only where gz_goes_past_cache. */
-void gz_copy_past_cache(unsigned char *restrict to, const unsigned char *restrict from,
-                        uint64_t bytes);
-
-/* Orders what this thread has copied so before all that it writes later, as other copies are. */
-void gz_end_past_cache(void);
+/* gz_gather_rows of rows as they are stored; only where gz_goes_past_cache. */
+void gz_gather_past_cache(const unsigned char *rows, uint64_t row_bytes, const int64_t *ids,
+                          int64_t begin, int64_t end, const uint8_t *chosen, unsigned char *out);
 
 #endif
