@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 static const uint64_t HUGE_PAGE = UINT64_C(2) << 20;
-static const uint64_t MOST_UNMARKED = UINT64_C(16) << 20; /* idle: a loop waits for the marking */
+static const uint64_t MOST_UNMARKED = UINT64_C(64) << 20; /* idle: a loop waits for the marking */
 
 void gz_pool_init(gz_pool *pool, uint64_t most_idle_bytes)
 {

@@ -108,7 +108,7 @@ def test_a_batch_for_which_no_shared_memory_is_left_is_an_error(data, tmp_path):
         [*small, *program], capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path
     )
     assert ended.returncode == 1
-    message = r"mini-batch of [\d.]+ MB does not fit in the shared memory, in which \d+ MB are used"
+    message = r"of [\d.]+ [kM]B does not fit in the shared memory, in which \d+ MB are used"
     assert re.search(message, ended.stderr), ended.stderr
 
 

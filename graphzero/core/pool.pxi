@@ -67,3 +67,7 @@ def pool_state():
 def trim_pool():
     """Returns the idle blocks to the system."""
     gz_pool_trim(&_pool)
+
+
+# A child that reused them would copy what the process that forked it has there.
+os.register_at_fork(after_in_child=trim_pool)

@@ -1,6 +1,6 @@
 /* A pool of large buffers. A fresh 48 MB tensor costs 12,000 page faults, which take longer than
  * filling it; a buffer that an earlier mini-batch has returned costs none. New memory uses huge
- * pages. Idle buffers beyond 16 MiB are marked MADV_FREE: they count as memory of the process, but
+ * pages. Idle buffers beyond 64 MiB are marked MADV_FREE: they count as memory of the process, but
  * the kernel takes them back where it has no other. No device may write into a buffer (before
  * Linux 5.18, what it has written could be lost): direct reads have memory of their own, see
  * buffers.h. Not thread-safe: callers hold the interpreter's lock. */
