@@ -270,16 +270,17 @@ class PageReadAhead:
         # Here, not in the thread: waking it costs more than the look-up.
         probed = self._probe(rows)
         if probed is not None and not probed.missing:
-            self._quiet += 1
             if self._quiet % _WHOLE_LOOKS == _QUIET:
                 self._threads.submit(self._look_at_all)
+            self._quiet += 1
             return _done(probed)
         self._quiet = 0
         return self._threads.submit(self._request, rows)
 
     def look_again(self) -> None:
-        """Page faults have read what was in memory before."""
-        self._is_in_memory, self._quiet = False, 0
+        """Page faults have read what was not in memory: one of the next requests looks."""
+        self._is_in_memory = False
+        self._quiet = min(self._quiet, _QUIET + _LOOKS)
 
     def _look_at_all(self) -> None:
         """Where all rows are in memory, requests no longer look."""
