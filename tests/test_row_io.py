@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import time
 from concurrent.futures import wait
 from contextlib import closing
@@ -24,7 +23,7 @@ from graphzero.io.memory import LearntMemory, MemoryWatch
 from graphzero.io.plan import IOPlan
 from graphzero.io.prefetch import STRATEGIES
 from graphzero.io.resident import kept_bytes
-from graphzero.io.row_io import PageReadAhead, RowSource, touched_rows
+from graphzero.io.row_io import PageReadAhead, PagesRequested, RowSource, touched_rows
 from graphzero.io.session import Session, probe_files
 from graphzero.loader.preparation import Preparation
 from graphzero.store.mapped_file import ResidentPrefix
@@ -137,14 +136,6 @@ def test_nothing_is_resident_without_memory(folder, expected):
     assert fingerprints(got) == expected
     assert set(kept) == {0}
     assert "; 0 bytes of memory available" in got[0].stats.io
-
-
-def test_an_iteration_tells_other_processes_nothing(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    _, batches = make(folder, resident=0.5, memory_limit="12MB")
-    with closing(iter(batches)) as iterator:
-        next(iterator)
-        assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("when", ["before", "when it is opened"])
@@ -320,18 +311,29 @@ def test_a_few_rows_are_looked_up_first(cold_store):
     """Where all is in memory, the others are not; and after some requests, hardly any are."""
     rows = np.random.default_rng(0).permutation(FAR_ROWS)
     with closing(PageReadAhead([cold_store], gz.Prefetch())) as readahead:
-        assert cold_store.read_ahead(FAR_ROWS, only_count=True)[:2] == (448, 448)
-        first = readahead.submit(rows).result(timeout=60)
-        assert (first.pages, first.missing) == (448, 448)
+        assert readahead.submit(rows).result(timeout=60) == PagesRequested(448, 448)
         cold_store.gather(rows)
         requests = [readahead.submit(rows).result(timeout=60) for _ in range(40)]
         assert all(request.missing == 0 for request in requests)
         looked = [0 < request.pages <= 128 for request in requests]
         assert looked[:8] == [True] * 8
         assert 3 <= sum(looked[8:]) <= 5
+        readahead.look_again()  # a page fault here and there: soon one looks, not each
+        requests = [readahead.submit(rows).result(timeout=60) for _ in range(8)]
+        assert sum(request.pages > 0 for request in requests) == 1
         everywhere = np.arange(32_768)  # now most are missing, and soon requested again
         missing = [readahead.submit(everywhere).result(timeout=60).missing for _ in range(8)]
         assert max(missing) > 3000
+
+
+def test_once_all_is_in_memory_nothing_is_looked_up(cold_store):
+    with closing(PageReadAhead([cold_store], gz.Prefetch())) as readahead:
+        cold_store.gather(FAR_ROWS)
+        for _ in range(100):  # of rows in memory, while others are not
+            readahead.submit(FAR_ROWS).result(timeout=60)
+        cold_store.gather(np.arange(32_768))
+        looked = [readahead.submit(FAR_ROWS).result(timeout=60).pages for _ in range(600)]
+        assert not any(looked[-100:])
 
 
 def test_rows_beyond_the_limit_are_left_to_faults(cold_store):
