@@ -232,3 +232,10 @@ def test_a_reading_that_fails_ends_nothing_and_is_said(monkeypatch):
             with pytest.warns(UserWarning, match="A reading failed: OSError: no such luck"):
                 assert len(monitor.recording.readings) == 1
         assert len(monitor.recording.readings) == 2
+
+
+def test_the_command_line_is_read_until_there_is_one(monkeypatch):
+    # none while a program is being started
+    monkeypatch.setattr(psutil.Process, "cmdline", mock.Mock(side_effect=[[], ["train.py"]]))
+    with gz.Monitor(interval=60) as monitor:
+        assert monitor.recording.command == ("train.py",)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from concurrent.futures import wait
 from contextlib import closing
 from mmap import PAGESIZE
 
 import files
 import numpy as np
+import others
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -46,9 +46,8 @@ def folder(request, tmp_path_factory):
 
 def make(folder, **options):
     ds = gz.open(folder)
-    batches = gz.NeighborDataset(
-        ds, np.arange(600), [8, 8], batch_size=64, prefetch=gz.Prefetch(**options)
-    )
+    how = gz.Prefetch(**options)
+    batches = gz.NeighborDataset(ds, np.arange(600), [8, 8], batch_size=64, prefetch=how)
     return ds, batches
 
 
@@ -74,9 +73,8 @@ def expected(folder):
 
 
 def test_batches_say_how_their_rows_were_read(folder):
-    assert batches_of(folder, memory_limit=PLENTY)[0].stats.io == (
-        "willneed: the dataset fits in memory"
-    )
+    smaller = batches_of(folder, memory_limit=PLENTY)[0].stats.io
+    assert smaller == "willneed: the dataset fits in memory"
     larger = batches_of(folder, memory_limit=LITTLE)[0].stats.io
     assert larger.startswith("uring" if _core.uring_refusal() is None else "pread")
     assert "features of 10 MB" in larger
@@ -85,8 +83,7 @@ def test_batches_say_how_their_rows_were_read(folder):
 def test_direct_reads_count_their_pages(folder):
     for path in folder.iterdir():
         files.drop_from_cache(path)
-    got = batches_of(folder, strategy="pread")
-    for batch in got:
+    for batch in batches_of(folder, strategy="pread"):
         # eight rows a page
         assert batch.num_nodes / 8 <= batch.stats.pages_missed <= batch.num_nodes
     kept = batches_of(folder, strategy="pread", resident=1.0, lookahead=0)
@@ -123,11 +120,11 @@ def test_batches_whose_rows_are_read_together_are_the_same(folder, expected, gro
 
 
 def test_each_page_is_read_once_for_a_group(folder):
-    alone, together = (
-        sum(batch.stats.pages_missed for batch in batches_of(folder, strategy="pread", group=group))
-        for group in (1, 8)
-    )
-    assert together < 0.7 * alone  # ten batches: groups of 1, 2, 4 and 3
+    def missed(group):
+        together = batches_of(folder, strategy="pread", group=group)
+        return sum(batch.stats.pages_missed for batch in together)
+
+    assert missed(8) < 0.7 * missed(1)  # ten batches: groups of 1, 2, 4 and 3
 
 
 def test_nothing_is_resident_without_memory(folder, expected):
@@ -218,9 +215,7 @@ def test_the_next_rows_are_placed_and_those_after_them_read_while_the_loop_is_bu
     _, batches = make(folder, strategy="pread", memory_limit="1GB")
     iterator = iter(batches)
     next(iterator)  # in use: the next one is placed, and the one after it is read
-    end = time.monotonic() + 60
-    while len(done) < 5 and time.monotonic() < end:
-        time.sleep(0.01)
+    others.wait_until(lambda: len(done) >= 5)
     iterator.close()
     assert (done.count("read"), done.count("place")) == (3, 2)
 
@@ -319,8 +314,7 @@ def test_a_few_rows_are_looked_up_first(cold_store):
         assert looked[:8] == [True] * 8
         assert 3 <= sum(looked[8:]) <= 5
         readahead.look_again()  # a page fault here and there: soon one looks, not each
-        requests = [readahead.submit(rows).result(timeout=60) for _ in range(8)]
-        assert sum(request.pages > 0 for request in requests) == 1
+        assert sum(readahead.submit(rows).result(timeout=60).pages > 0 for _ in range(8)) == 1
         everywhere = np.arange(32_768)  # now most are missing, and soon requested again
         missing = [readahead.submit(everywhere).result(timeout=60).missing for _ in range(8)]
         assert max(missing) > 3000
@@ -392,6 +386,5 @@ def test_a_batch_that_is_waited_for_does_not_wait_for_later_ones(cold_store):
     later, still_later = FAR_ROWS[200:300], FAR_ROWS[300:400]
     assert readahead.submit(later).result().missing == 100
     readahead.submit(still_later)
-    first = readahead.submit(FAR_ROWS[:100])
-    assert readahead.result(first).missing == 100
+    assert readahead.result(readahead.submit(FAR_ROWS[:100])).missing == 100
     readahead.close()

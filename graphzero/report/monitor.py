@@ -131,10 +131,7 @@ class Recorder:
         self._wait_policy: str | None = None
         self._started = datetime.now(timezone.utc).isoformat(timespec="seconds")
         self._begin = clock()
-        try:
-            self._command = tuple(psutil.Process(pid).cmdline())
-        except psutil.Error:
-            self._command = ()
+        self._command: tuple[str, ...] = ()
 
     def begin(self) -> None:
         """Takes the first reading, of what costs little."""
@@ -189,8 +186,12 @@ class Recorder:
         begun, now = time.thread_time(), self._clock() - self._begin
         processes = read_processes(self._pid, with_pss=looks)
         self._batches.read()
-        with suppress(psutil.Error):  # a command may start itself again, as graphzero train does
-            self._wait_policy = psutil.Process(self._pid).environ().get("OMP_WAIT_POLICY")
+        with suppress(psutil.Error):
+            process = psutil.Process(self._pid)
+            # where a program is just being started, there is no command line yet
+            self._command = self._command or tuple(process.cmdline())
+            # and it may start itself again, as graphzero train does
+            self._wait_policy = process.environ().get("OMP_WAIT_POLICY")
         cached = None
         if looks:
             self._files |= dict.fromkeys(mapped_files(process.pid for process in processes))
