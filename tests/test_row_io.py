@@ -46,8 +46,8 @@ def folder(request, tmp_path_factory):
 
 def make(folder, **options):
     ds = gz.open(folder)
-    how = gz.Prefetch(**options)
-    batches = gz.NeighborDataset(ds, np.arange(600), [8, 8], batch_size=64, prefetch=how)
+    reading = gz.Prefetch(**options)
+    batches = gz.NeighborDataset(ds, np.arange(600), [8, 8], batch_size=64, prefetch=reading)
     return ds, batches
 
 
